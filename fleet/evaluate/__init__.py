@@ -1,6 +1,6 @@
-"""Run user code in processes of its own; data, or every problem with its file and line, comes out.
+"""Evaluation of user code in processes of its own: the result is data, or every problem with its file and line.
 
-Names are loaded when they are first used: a zygote, which lives in this package too, starts without the parent's half.
+Names are loaded when they are first used: a zygote, which is of this package too, starts without the parent's half.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ __all__ = [  # noqa: PLE0604 - one list, made from the table above
 
 
 def __getattr__(name: str) -> object:
+    """Return a public name of the package, and load its module first; raise AttributeError for any other name."""
     if name not in _HOME:
         raise AttributeError(f"module 'fleet.evaluate' has no attribute {name!r}")
     value: object = getattr(import_module(_HOME[name]), name)

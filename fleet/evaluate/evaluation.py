@@ -1,24 +1,20 @@
-"""All files in, clusters and stacks out.
-
-Which files of stacks have to be evaluated again after a commit, and what stays as it was. Pure.
-
-Every file of stacks leaves a list of what it was made from (`Reads`): its own text, what it imported and read, the
-directories that it listed. If none of that changed, nor the clusters, nor the settings, it would say the same again.
-Whoever needs a stack that is evaluated again is evaluated again with it. What a file would have read had it been there
-is in no list, so a file that comes or goes counts for all, unless it is one of stacks that nobody could have meant.
-
-The lines of the user's files that problems are about, to show beside them.
-
-They are read by the parent and not by the worker. The worker names the file, so it must be a Python file of the
-repository; and it says how many problems there are, so each file is read once, and only so much of all together.
-
-The stage itself: all files of a repository in, clusters and stacks as data out, or every problem at once.
+"""The stage of evaluation: all files of a repository in, clusters and stacks as data out, or every problem at once.
 
 clusters   one worker reads all files of clusters
-stacks     one worker per file of stacks; a stack that reads an export of another is run again when that is known.
-           What all answers together may have, of time, bytes, values and problems, is bounded as each one's is
+stacks     one worker per file of stacks; a stack that reads an export of another stack is run again once that export
+           is known. Time, bytes, values and problems are bounded for each answer and for all answers together
 checks     what no single file can know: names given twice, stacks that do not exist, circles of stacks
-twice      where asked, all of it in a second zygote that differs in everything the result must not depend on
+twice      if the caller wants it, all of this in a second zygote that differs in all that a result must not depend on
+
+**What is evaluated again after a commit** (`still_true`). Every file of stacks leaves a list of what it was made from
+(`Reads`): its own text, the files it imported and read, the directories it listed. If none of these changed, nor the
+clusters, nor the settings, the file would give the same result again. A stack that needs a stack which is evaluated
+again is evaluated again, too. A file that was missing is in no list although it might have been read, so a file that is
+added or removed counts for all, unless it is a file of stacks whose name no import can have meant.
+
+**Excerpts** are the lines of the user's files that problems are about. The parent reads them, not the worker: the
+worker names the file, so it must be a Python file of the repository; and the worker decides how many problems there
+are, so each file is read once, and the bytes of all files together are bounded.
 """
 
 from __future__ import annotations
@@ -50,7 +46,7 @@ from fleet.text import printable
 
 @dataclass(frozen=True, slots=True)
 class PreviousEvaluation:
-    """What is known from an earlier evaluation. It holds as long as the clusters are these."""
+    """The part of an earlier evaluation that still holds, on condition that the clusters are the same."""
 
     clusters: tuple[ClusterData, ...]
     stacks: tuple[StackResult, ...]
@@ -66,56 +62,62 @@ def still_true(
     of_all: Collection[str],
     unknown: Collection[str] = (),
 ) -> PreviousEvaluation | None:
-    """What of `before` holds after files were `edited` and others came or went (`moved`); None: nothing.
+    """Return the part of `before` that holds after files were `edited` and files were added or removed (`moved`).
 
-    `files` are the files of stacks that there are now, `of_all` what every one of them goes by: settings, packages.
-    Of the `unknown` files `before` has no stacks: they were not kept, and say themselves what they are.
+    `files` are the present files of stacks; `of_all` are files that every stack depends on, such as settings and the
+    lockfile. For the `unknown` files `before` has no stacks, because they were not stored; they are evaluated again.
+    Return None if nothing of `before` holds.
     """
     edited, moved = set(edited), set(moved)
     if before.problems or before.foreign or not before.reads or not (edited | moved).isdisjoint(of_all):
         return None
-    known = {one.file for one in before.reads}
-    if any((path not in files and path not in known) or _may_be_meant(path, before.reads) for path in moved):
+    files_before = {reads.file for reads in before.reads}
+    if any((path not in files and path not in files_before) or _can_be_imported(path, before.reads) for path in moved):
         return None
-    unmoved = {one.file for one in before.reads if one.file in files and not _touched(one, edited | moved)}
-    unmoved.difference_update(unknown)
+    changed = edited | moved
+    unchanged = {reads.file for reads in before.reads if reads.file in files and not _has_changed(reads, changed)}
+    unchanged.difference_update(unknown)
     while True:
-        held = {one.name for one in before.stacks if one.source.file in unmoved}
-        more = {one.source.file for one in before.stacks if one.name in held and not held.issuperset(one.needs)}
-        if not more:
+        names = {stack.name for stack in before.stacks if stack.source.file in unchanged}
+        dependents = {
+            stack.source.file for stack in before.stacks if stack.name in names and not names.issuperset(stack.needs)
+        }
+        if not dependents:
             break
-        unmoved -= more
+        unchanged -= dependents
     return PreviousEvaluation(
         before.clusters,
-        tuple(one for one in before.stacks if one.source.file in unmoved),
-        tuple(one for one in before.reads if one.file in unmoved),
+        tuple(stack for stack in before.stacks if stack.source.file in unchanged),
+        tuple(reads for reads in before.reads if reads.file in unchanged),
     )
 
 
-def _touched(one: Reads, changed: set[str]) -> bool:
-    return one.file in changed or not changed.isdisjoint(one.files) or any(_listed(path, one) for path in changed)
+def _has_changed(reads: Reads, changed: set[str]) -> bool:
+    """Return whether one of the changed files is among what a file of stacks was made from."""
+    in_files = reads.file in changed or not changed.isdisjoint(reads.files)
+    return in_files or any(_is_in_directories(path, reads) for path in changed)
 
 
-def _listed(path: str, one: Reads) -> bool:
-    return any(directory == "." or path.startswith(f"{directory}/") for directory in one.directories)
+def _is_in_directories(path: str, reads: Reads) -> bool:
+    return any(directory == "." or path.startswith(f"{directory}/") for directory in reads.directories)
 
 
-def _may_be_meant(path: str, reads: Iterable[Reads]) -> bool:
-    """Whether an import of the same name could find this file now, or no longer."""
+def _can_be_imported(path: str, all_reads: Iterable[Reads]) -> bool:
+    """Return whether an import that was made may find this file now, or find it no longer."""
     name = PurePosixPath(path).stem
-    names = {PurePosixPath(file).stem for one in reads for file in one.files if file != path}
+    names = {PurePosixPath(file).stem for reads in all_reads for file in reads.files if file != path}
     return name in sys.stdlib_module_names or name in names
 
 
-_LARGEST = 1 << 22
+_LARGEST = 1 << 22  # bytes that are read of one file
 _ALL = 1 << 24  # bytes that are read for one evaluation
-_LONGEST = 160
-_WITH_LINE = 200  # problems; of more, nobody reads the rest
+_LONGEST = 160  # characters of an excerpt
+_WITH_LINE = 200  # problems that get an excerpt; users do not read more of them
 
 
 @dataclass(slots=True)
 class Excerpts:
-    """The files that were read for the problems of one evaluation."""
+    """The lines of files that the problems of one evaluation are about."""
 
     root: Path
     _lines: dict[str, list[bytes]] = field(default_factory=dict)  # by file
@@ -123,7 +125,7 @@ class Excerpts:
     _shown: int = 0
 
     def add(self, problem: Problem) -> Problem:
-        """Put the line into the problem, and return it."""
+        """Put its line into the problem if it can be read, and return the problem."""
         source = problem.source
         if source is None or source.line < 1 or not source.file.endswith(".py") or self._shown >= _WITH_LINE:
             return problem
@@ -137,6 +139,7 @@ class Excerpts:
         return problem
 
     def _read(self, name: str) -> list[bytes]:
+        """Return the lines of a file in the repository; no line if it is outside of it or cannot be read."""
         try:
             path = (self.root / name).resolve()
             if not path.is_relative_to(self.root) or not path.is_file():
@@ -149,7 +152,7 @@ class Excerpts:
         return content.splitlines()
 
 
-LONGEST = 60  # times the time that one file may take: for all of them
+LONGEST = 60  # times the time limit of one file: the limit for all files together
 
 
 def evaluate(
@@ -163,22 +166,24 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate a repository's stacks (those named, or all) for all their clusters; with `()`, only the clusters.
 
-    What stands in `before` is taken as it is, and its files are not evaluated again.
+    Return the evaluation, with its problems if there are any. The results in `before` are taken as they are, and their
+    files are not evaluated again. Packages that the repository's lockfile names are fetched first, if they are missing.
+    A `pool` that the caller keeps open keeps the zygotes warm for the next evaluation.
 
-    It never runs user code in this process, and may be called from any thread. Code of others (`trust.code` of the
-    settings) is refused where the machine gives no sandbox; one's own runs in the best there is. Packages that the
-    repository's lockfile names are fetched first, if they are not there yet. A `pool` that is kept open keeps the
-    zygotes warm for the next time.
+    User code never runs in this process, and any thread may call this. Raise PolicyError where the code is not the
+    user's own (`trust.code` of the settings) and the machine gives no sandbox; the user's own code runs in the best
+    sandbox that the machine gives. Raise NotFoundError for a named stack that does not exist.
     """
     if pool is None:
         with Pool(twice=twice) as own:
             return evaluate(repository, stacks=stacks, twice=twice, limits=limits, pool=own, before=before)
     if repository.settings.trust.code is Code.OTHERS:
-        _require_a_sandbox(pool.given())
+        _require_sandbox(pool.given())
     return _Evaluator(repository, limits or repository.settings.limits, pool, twice, before).evaluate(stacks)
 
 
-def _require_a_sandbox(given: SandboxReport) -> None:
+def _require_sandbox(given: SandboxReport) -> None:
+    """Raise PolicyError if this sandbox is not enough for code that is not the user's own."""
     if given.holds_others:
         return
     reasons = "; ".join(f"level {level}: {why}" for level, why in given.why_not.items())
@@ -192,10 +197,12 @@ def _require_a_sandbox(given: SandboxReport) -> None:
 
 
 @dataclass(slots=True)
-class _Found:
-    """What is known about the stacks so far."""
+class _State:
+    """The state of the stacks during one evaluation, after each round of workers."""
 
-    places: dict[str, list[Declared]] = field(default_factory=lambda: defaultdict(list))  # where each is declared
+    places: dict[str, list[Declared]] = field(
+        default_factory=lambda: defaultdict(list)
+    )  # by stack: where it is declared
     tried: set[str] = field(default_factory=set)
     done: dict[str, StackResult] = field(default_factory=dict)
     waiting: dict[str, Waiting] = field(default_factory=dict)
@@ -205,10 +212,12 @@ class _Found:
     printed: dict[str, str] = field(default_factory=dict)  # by file
     given: dict[str, set[str]] = field(
         default_factory=lambda: defaultdict(set)
-    )  # stacks whose exports a file was given
+    )  # by file: stacks whose exports it was given
 
 
 class _Evaluator:
+    """One evaluation of a repository."""
+
     def __init__(
         self, repository: Repository, limits: Limits, pool: Pool, twice: bool, before: PreviousEvaluation | None = None
     ) -> None:
@@ -234,130 +243,140 @@ class _Evaluator:
         clusters, problems, foreign = self._clusters()
         if problems or (names is not None and not names):  # without clusters every placement would be wrong too
             return Evaluation(clusters, (), self._shown(problems))
-        found = self._stacks(clusters, names)
-        problems = [*found.problems, *checks.check_stacks(found.places, found.done, found.waiting)]
+        state = self._stacks(clusters, names)
+        problems = [*state.problems, *checks.check_stacks(state.places, state.done, state.waiting)]
         if not problems:
             for name in names or ():
-                if name not in found.places:
-                    hint = suggestion(name, found.places) or "there are none"
+                if name not in state.places:
+                    hint = suggestion(name, state.places) or "there are none"
                     raise NotFoundError(f"there is no stack {name!r}", hint=hint)
-        chosen = [one for one in found.done.values() if names is None or one.name in names]
-        stacks = () if problems else _in_order(chosen)
-        reads = tuple(found.reads[file] for file in sorted(found.reads))
-        outside = tuple(sorted(found.foreign.union(foreign)))
-        return Evaluation(clusters, stacks, self._shown(problems), reads, outside, tuple(sorted(found.printed.items())))
+        named_stacks = [stack for stack in state.done.values() if names is None or stack.name in names]
+        stacks = () if problems else _sort_stacks(named_stacks)
+        reads = tuple(state.reads[file] for file in sorted(state.reads))
+        outside = tuple(sorted(state.foreign.union(foreign)))
+        return Evaluation(clusters, stacks, self._shown(problems), reads, outside, tuple(sorted(state.printed.items())))
 
     def _shown(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
-        """By place, each once: a mistake in a file that many import is still one."""
-        distinct = {(_place(problem), problem.message): problem for problem in problems}
+        """Return the problems by place, each once: a mistake in a file that many files import is still one mistake."""
+        distinct = {(_place_of(problem), problem.message): problem for problem in problems}
         excerpts = Excerpts(self._repository.root)
-        return tuple(map(excerpts.add, sorted(distinct.values(), key=_place)[: checks.MOST_PROBLEMS]))
+        return tuple(map(excerpts.add, sorted(distinct.values(), key=_place_of)[: checks.MOST_PROBLEMS]))
 
     def _clusters(self) -> tuple[tuple[ClusterData, ...], list[Problem], tuple[str, ...]]:
         files = self._repository.cluster_files()
         if not files:
             return (), [], ()
         ((job, first, second),) = self._run([replace(self._job, files=files)])
-        got, problems = answer.read_answer(job, first)
+        clusters_answer, problems = answer.read_answer(job, first)
         if not problems and second is not None and not answer.is_repeated(first, second):
-            problems = tuple(compare.compare_clusters(got.clusters, *answer.read_answer(job, second)))
-        clusters = tuple(sorted(got.clusters, key=lambda one: one.name))
-        return clusters, [*problems, *checks.check_clusters(got.clusters)], got.foreign
+            answer_again, problems_again = answer.read_answer(job, second)
+            problems = tuple(compare.compare_clusters(clusters_answer.clusters, answer_again, problems_again))
+        clusters = tuple(sorted(clusters_answer.clusters, key=lambda cluster: cluster.name))
+        return clusters, [*problems, *checks.check_clusters(clusters_answer.clusters)], clusters_answer.foreign
 
-    def _stacks(self, clusters: tuple[ClusterData, ...], names: Sequence[str] | None) -> _Found:
-        found = _known(self._before) if self._before and self._before.clusters == clusters else _Found()
+    def _stacks(self, clusters: tuple[ClusterData, ...], names: Sequence[str] | None) -> _State:
+        state = _restore_state(self._before) if self._before and self._before.clusters == clusters else _State()
         job = replace(self._job, task=Task.STACKS, clusters=tuple(asdict(cluster) for cluster in clusters))
-        wanted = None if names is None else tuple(names)
-        files = [file for file in self._repository.stack_files() if file not in found.reads]
-        jobs = [replace(job, files=(file,), only=wanted) for file in files]
+        only = None if names is None else tuple(names)
+        files = [file for file in self._repository.stack_files() if file not in state.reads]
+        jobs = [replace(job, files=(file,), only=only) for file in files]
         while jobs:
-            for one, outcome, second in self._run(jobs):
-                self._note(found, one, outcome, second)
-            jobs = self._next_round(found, job)
-        return found
+            for file_job, outcome, second in self._run(jobs):
+                self._note(state, file_job, outcome, second)
+            jobs = self._next_round(state, job)
+        return state
 
-    def _note(self, found: _Found, job: Job, outcome: Outcome, second: Outcome | None) -> None:
+    def _note(self, state: _State, job: Job, outcome: Outcome, second: Outcome | None) -> None:
+        """Put the answer to a job into the state, and what differs in its second answer."""
         (file,) = job.files
         self._values -= answer.count_values(outcome.stream)
-        got, problems = answer.read_answer(job, outcome if self._values >= 0 else replace(outcome, surplus=True))
-        found.problems += problems[: checks.MOST_PROBLEMS - len(found.problems)]
-        if file not in found.reads:
-            for declared in got.declared:
-                found.places[declared.name].append(declared)
-        tried = [one.name for one in got.declared] if job.only is None else job.only  # also when there is no answer
-        found.tried.update(tried)
-        for name in tried:
-            if name in found.places and found.places[name][0].source.file == file:
-                found.waiting.pop(name, None)
-        found.waiting |= {one.stack: one for one in got.waiting}
-        found.done |= {one.name: one for one in got.stacks}
-        found.foreign.update(got.foreign)
-        if said := answer.output_of(outcome):
-            found.printed[file] = said
-        before = found.reads.get(file, Reads(file, (), ()))
-        files = tuple(sorted({*before.files, *got.files}))
-        found.reads[file] = Reads(file, files, tuple(sorted({*before.directories, *got.directories})))
+        result, problems = answer.read_answer(job, outcome if self._values >= 0 else replace(outcome, surplus=True))
+        state.problems += problems[: checks.MOST_PROBLEMS - len(state.problems)]
+        if file not in state.reads:
+            for declared in result.declared:
+                state.places[declared.name].append(declared)
+        # Of a job for some stacks, these count as tried also when there is no answer.
+        names = [declared.name for declared in result.declared] if job.only is None else job.only
+        state.tried.update(names)
+        for name in names:
+            if name in state.places and state.places[name][0].source.file == file:
+                state.waiting.pop(name, None)
+        state.waiting |= {waiting.stack: waiting for waiting in result.waiting}
+        state.done |= {stack.name: stack for stack in result.stacks}
+        state.foreign.update(result.foreign)
+        if output := answer.output_of(outcome):
+            state.printed[file] = output
+        before = state.reads.get(file, Reads(file, (), ()))
+        files = tuple(sorted({*before.files, *result.files}))
+        state.reads[file] = Reads(file, files, tuple(sorted({*before.directories, *result.directories})))
         if second is not None and not problems and not answer.is_repeated(outcome, second):
-            differing = compare.compare_stacks(got.stacks, *answer.read_answer(job, second))
-            found.problems += islice(differing, checks.MOST_PROBLEMS - len(found.problems))
+            differences = compare.compare_stacks(result.stacks, *answer.read_answer(job, second))
+            state.problems += islice(differences, checks.MOST_PROBLEMS - len(state.problems))
 
-    def _next_round(self, found: _Found, job: Job) -> list[Job]:
-        """Run again what waits for exports that are known now; and first what it waits for, if nobody asked for it."""
+    def _next_round(self, state: _State, job: Job) -> list[Job]:
+        """Return the jobs for stacks whose missing exports are known now, and for stacks that these exports are of.
+
+        The latter only if no job has evaluated them yet.
+        """
         by_file: dict[str, list[str]] = defaultdict(list)
-        wanted: dict[str, set[str]] = defaultdict(set)
-        for waiting in found.waiting.values():
-            name = waiting.stack if waiting.wants in found.done else waiting.wants
-            if waiting.wants in found.done or (name in found.places and name not in found.tried):
-                file = found.places[name][0].source.file
+        needs_by_file: dict[str, set[str]] = defaultdict(set)
+        for waiting in state.waiting.values():
+            name = waiting.stack if waiting.wants in state.done else waiting.wants
+            if waiting.wants in state.done or (name in state.places and name not in state.tried):
+                file = state.places[name][0].source.file
                 by_file[file] += [] if name in by_file[file] else [name]
-                if waiting.wants in found.done:
-                    wanted[file].add(waiting.wants)
+                if waiting.wants in state.done:
+                    needs_by_file[file].add(waiting.wants)
         return [
-            replace(job, files=(file,), only=tuple(only), exports=_exports(found, file, wanted[file]))
+            replace(job, files=(file,), only=tuple(only), exports=_select_exports(state, file, needs_by_file[file]))
             for file, only in by_file.items()
         ]
 
     def _run(self, jobs: list[Job]) -> Iterator[tuple[Job, Outcome, Outcome | None]]:
-        # First and second time of a job beside each other: both zygotes have work from the beginning.
-        asked = [one for job in jobs for one in (job, replace(job, disturbed=True))] if self._twice else jobs
-        outcomes = deque(self._pool.run(asked, self._deadline))
-        for job in jobs:  # what was read is let go: it is as large as what it is read into
+        """Yield each job with its outcome, and the outcome of its second evaluation if there is one."""
+        # The first and the second evaluation of a job follow each other: both zygotes have work from the beginning.
+        pairs = ((job, replace(job, disturbed=True)) for job in jobs)
+        all_jobs = [job for pair in pairs for job in pair] if self._twice else jobs
+        outcomes = deque(self._pool.run(all_jobs, self._deadline))
+        for job in jobs:  # an outcome is freed once it was read: it is as large as its decoded answer
             yield job, outcomes.popleft(), outcomes.popleft() if self._twice else None
 
 
-MORE = 4  # times as many exports are given to a file that waits once more
+MORE = 4  # times as many exports are given to a file that has to wait once more
 
 
-def _exports(found: _Found, file: str, wanted: set[str]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the exports for a file that is evaluated again: those that it waits for.
+def _select_exports(state: _State, file: str, needs: set[str]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the exports for a file that is evaluated again: those of the stacks that it waits for, and some more.
 
-    With all that are known, the bytes would be those of all exports for each file. A file that waits again and again
-    for one more would be evaluated as often as it reads one: so it is given some more each time, those next by name.
+    Giving each file all known exports would cost the bytes of all exports per file. A file that waits for one more
+    export each time would be evaluated as often as it reads one; so it is given more each time, the next ones by name.
     """
-    given = found.given[file]
+    given = state.given[file]
     most = MORE * len(given)
-    given |= wanted
-    if wanted and len(given) < most:
-        names = sorted(found.done)
-        first = bisect(names, max(wanted))
+    given |= needs
+    if needs and len(given) < most:
+        names = sorted(state.done)
+        first = bisect(names, max(needs))
         given.update(islice((name for name in names[first:] + names[:first] if name not in given), most - len(given)))
-    return {name: {one.cluster: one.exports for one in found.done[name].desired} for name in sorted(given)}
+    return {name: {desired.cluster: desired.exports for desired in state.done[name].desired} for name in sorted(given)}
 
 
-def _known(before: PreviousEvaluation) -> _Found:
-    found = _Found(done={one.name: one for one in before.stacks}, reads={one.file: one for one in before.reads})
-    found.tried.update(found.done)
-    for one in before.stacks:
-        found.places[one.name].append(Declared(one.name, one.source))
-    return found
+def _restore_state(before: PreviousEvaluation) -> _State:
+    """Return the state in which the stacks of an earlier evaluation are done."""
+    done = {stack.name: stack for stack in before.stacks}
+    state = _State(done=done, reads={reads.file: reads for reads in before.reads})
+    state.tried.update(state.done)
+    for stack in before.stacks:
+        state.places[stack.name].append(Declared(stack.name, stack.source))
+    return state
 
 
-def _in_order(stacks: Iterable[StackResult]) -> tuple[StackResult, ...]:
-    by_name = {one.name: one for one in sorted(stacks, key=lambda one: one.name)}
-    return tuple(
-        by_name[name] for name in sort_by_dependencies(by_name, {name: one.needs for name, one in by_name.items()})
-    )
+def _sort_stacks(stacks: Iterable[StackResult]) -> tuple[StackResult, ...]:
+    """Return the stacks sorted by name, but each after the stacks that it needs."""
+    by_name = {stack.name: stack for stack in sorted(stacks, key=lambda stack: stack.name)}
+    needs = {name: stack.needs for name, stack in by_name.items()}
+    return tuple(by_name[name] for name in sort_by_dependencies(by_name, needs))
 
 
-def _place(problem: Problem) -> tuple[str, int]:
+def _place_of(problem: Problem) -> tuple[str, int]:
     return (problem.source.file, problem.source.line) if problem.source else ("", 0)
