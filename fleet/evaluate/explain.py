@@ -1,7 +1,7 @@
-"""From an exception in user code to a problem: the file and line of the user's own code, and what to do about it.
+"""The way from an exception in user code to a problem: the file and line of the user's code, and what to do about it.
 
-The exception may have happened deep in a library; the line to correct is the innermost one of the repository. A problem
-is a plain dict here, for it is about to leave the process.
+The exception may have been raised deep in a library; the line to correct is the innermost one of the repository. A
+problem is a plain dict here, because it is about to leave the process.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ _OURS = f"{Path(ROOT).resolve()}/"
 
 
 def explain(error: BaseException, root: Path, job: Job, fallback: tuple[str, int]) -> dict[str, Any]:
-    """The problem that `error` is. `fallback` is the place when none of its frames is in the user's files."""
+    """Return the problem that explains an error; `fallback` is its place if no frame is in the user's files."""
     file, line = place_of(error, root) or fallback
-    message, hint, field = _told(error, job, root)
+    message, hint, field = _describe_error(error, job, root)
     if isinstance(error, FleetError) and error.source is not None and error.source.line:
         file, line = error.source.file, error.source.line
     return {
-        "message": _short(message) or type(error).__name__,
-        "hint": _short(hint),
-        "field": _short(field),
+        "message": _shorten(message) or type(error).__name__,
+        "hint": _shorten(hint),
+        "field": _shorten(field),
         "file": file,
         "line": line,
     }
 
 
 def place_of(error: BaseException, root: Path) -> tuple[str, int] | None:
-    """The innermost place in the repository, also when only an exception further down the chain came by there."""
-    for one in _chain(error):
-        if isinstance(one, SyntaxError) and one.filename and (own := inside(one.filename, root)):
-            return own, one.lineno or 0
-        frames = list(traceback.walk_tb(one.__traceback__))
+    """Return the innermost place in the repository of an error, or of one that it was raised from, if there is one."""
+    for cause in _chain(error):
+        if isinstance(cause, SyntaxError) and cause.filename and (own := inside(cause.filename, root)):
+            return own, cause.lineno or 0
+        frames = list(traceback.walk_tb(cause.__traceback__))
         for frame, line in reversed(frames):
             if own := inside(frame.f_code.co_filename, root):
                 return own, line
@@ -61,7 +61,7 @@ def place_of(error: BaseException, root: Path) -> tuple[str, int] | None:
 
 
 def place_in(frame: FrameType | None, root: Path) -> tuple[str, int] | None:
-    """The innermost place in the repository of code that is running."""
+    """Return the innermost place in the repository of code that is running; None if there is none."""
     while frame is not None:
         if own := inside(frame.f_code.co_filename, root):
             return own, frame.f_lineno
@@ -70,15 +70,17 @@ def place_in(frame: FrameType | None, root: Path) -> tuple[str, int] | None:
 
 
 def time_exceeded(limits: Limits) -> tuple[str, str]:
+    """Return the message and hint for a worker that ran out of time."""
     return f"took longer than {limits.time:g} s", _ENDLESS.format("time")
 
 
 def cpu_exceeded(limits: Limits) -> tuple[str, str]:
+    """Return the message and hint for a worker that ran out of CPU time."""
     return f"used more than {limits.cpu:g} s of CPU time", _ENDLESS.format("cpu")
 
 
 def inside(filename: str, root: Path) -> str | None:
-    """A file of the user's own, relative to the root; None for a library's or ours, wherever that is installed."""
+    """Return the path of a user's file below the root; None for a file of a library or of fleet, wherever that is."""
     path = Path(filename)
     if not path.is_absolute() or filename.startswith(_OURS) or not path.is_relative_to(root):
         return None
@@ -87,35 +89,36 @@ def inside(filename: str, root: Path) -> str | None:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and those that it was raised from, each once."""
     seen: set[int] = set()
-    one: BaseException | None = error
-    while one is not None and id(one) not in seen:
-        seen.add(id(one))
-        yield one
-        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        yield cause
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
 
 
-def _told(error: BaseException, job: Job, root: Path) -> tuple[str, str | None, str | None]:
-    """Message, hint, field."""
+def _describe_error(error: BaseException, job: Job, root: Path) -> tuple[str, str | None, str | None]:
+    """Return message, hint and field of the problem for an error."""
     limits = job.limits
-    for one in _chain(error):
-        if isinstance(one, RefusedError | RefusedImportError):
-            return one.message, one.hint, None
+    for cause in _chain(error):
+        if isinstance(cause, RefusedError | RefusedImportError):
+            return cause.message, cause.hint, None
     match error:
         case FleetError():
             return error.message, error.hint, error.field
         case SyntaxError():
-            return f"syntax error: {error.msg}", _caret(error), None
-        case ImportError() | AttributeError() if told := _unknown(error, job):
-            return *told, None
+            return f"syntax error: {error.msg}", _describe_column(error), None
+        case ImportError() | AttributeError() if texts := _describe_missing(error, job):
+            return *texts, None
         case TypeError() if "stack() missing" in _text_of(error):
             hint = '@fleet.stack(clusters=["NAME"]), or clusters=fleet.where(…) for clusters by their labels'
             return "@fleet.stack has to be told where the stack goes", hint, None
         case MemoryError():
             hint = "make less, or raise memory under [limits] in fleet.toml"
             return f"used more than {limits.memory // 2**20} MiB of memory", hint, None
-        case OSError() if told := _refused(error, limits, root):
-            return *told, None
+        case OSError() if texts := _describe_refusal(error, limits, root):
+            return *texts, None
         case RuntimeError() if "start new thread" in str(error):
             return "a stack cannot start threads", "do it one after the other: a stack only describes", None
         case RecursionError():
@@ -124,68 +127,77 @@ def _told(error: BaseException, job: Job, root: Path) -> tuple[str, str | None, 
             return "ended the process", "return from the function, or raise an error", None
         case KeyboardInterrupt():
             return "was interrupted", None, None
-    return f"{type(error).__name__}: {_text_of(error)}", _details(error) or _circumstances(error), _field(error)
+    return (
+        f"{type(error).__name__}: {_text_of(error)}",
+        _describe_validation(error) or _describe_origin(error),
+        _field_of(error),
+    )
 
 
-def _circumstances(error: BaseException) -> str | None:
-    """Where a library raised it, and what was going on."""
+def _describe_origin(error: BaseException) -> str | None:
+    """Return in which library an error was raised and what its notes are; None if there is nothing to add."""
     parts = [str(note) for note in getattr(error, "__notes__", ())]
     frames = list(traceback.walk_tb(error.__traceback__))
-    known = _modules()
-    if frames and (file := frames[-1][0].f_code.co_filename) in known:
-        parts.insert(0, f"raised in {known[file]}, line {frames[-1][1]}, called from here")
+    modules = _list_libraries()
+    if frames and (file := frames[-1][0].f_code.co_filename) in modules:
+        parts.insert(0, f"raised in {modules[file]}, line {frames[-1][1]}, called from here")
     return ", ".join(parts) or None
 
 
-def _modules() -> dict[str, str]:
-    """The names of libraries by their files."""
+def _list_libraries() -> dict[str, str]:
+    """Return the names of the loaded libraries by their files."""
     paths = ("site-packages", sysconfig.get_paths()["stdlib"])
     files = {name: getattr(module, "__file__", None) or "" for name, module in list(sys.modules.items())}
     return {file: name for name, file in files.items() if any(path in file for path in paths)}
 
 
-def _caret(error: SyntaxError) -> str | None:
+def _describe_column(error: SyntaxError) -> str | None:
     return f"look at column {error.offset} or just before it" if error.offset else None
 
 
-def _unknown(error: ImportError | AttributeError, job: Job) -> tuple[str, str | None] | None:
+def _describe_missing(error: ImportError | AttributeError, job: Job) -> tuple[str, str | None] | None:
+    """Return message and hint for a module or a name that does not exist; None for any other error."""
     if isinstance(error, ModuleNotFoundError):
-        return _no_module(error.name or "", job)
-    named = _MISSING_NAME.match(_text_of(error))
-    return _no_name(named["imported"] or named["name"], named["origin"] or named["module"]) if named else None
+        return _describe_missing_module(error.name or "", job)
+    match = _MISSING_NAME.match(_text_of(error))
+    return (
+        _describe_missing_name(match["imported"] or match["name"], match["origin"] or match["module"])
+        if match
+        else None
+    )
 
 
-def _no_module(name: str, job: Job) -> tuple[str, str]:
+def _describe_missing_module(name: str, job: Job) -> tuple[str, str]:
     top = name.partition(".")[0]
     if module_is_beside(top):
         return f"{top!r} is installed for fleet, and not for stacks", _lock_hint(job)
     close = get_close_matches(top, sys.stdlib_module_names | set(sys.modules), n=1, cutoff=0.75)
-    meant = f"did you mean {close[0]!r}? otherwise " if close and close[0] != top else ""
-    return f"there is no module {name!r}", f"{meant}put it into the repository, or {_lock_hint(job)}"
+    guess = f"did you mean {close[0]!r}? otherwise " if close and close[0] != top else ""
+    return f"there is no module {name!r}", f"{guess}put it into the repository, or {_lock_hint(job)}"
 
 
-def _no_name(name: str, module: str) -> tuple[str, str | None]:
-    """Of a module that is there."""
-    known = [one for one in dir(sys.modules.get(module)) if not one.startswith("_")]
-    close = get_close_matches(name, known, n=1)
+def _describe_missing_name(name: str, module: str) -> tuple[str, str | None]:
+    """Return message and hint for a name that a module, which exists, does not have."""
+    names = [name for name in dir(sys.modules.get(module)) if not name.startswith("_")]
+    close = get_close_matches(name, names, n=1)
     if not close and not module.startswith("fleet"):
         return f"{module} has no {name!r}", None
-    return f"{module} has no {name!r}", f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}"
+    return f"{module} has no {name!r}", f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(names)}"
 
 
-def _refused(error: OSError, limits: Limits, root: Path) -> tuple[str, str] | None:
-    """By the limits, or by what a stack sees of the machine."""
+def _describe_refusal(error: OSError, limits: Limits, root: Path) -> tuple[str, str] | None:
+    """Return message and hint for a file refused by a limit or by the sandbox; None for any other error."""
     if error.errno == EFBIG:
         hint = "print less, or raise output under [limits] in fleet.toml"
         return f"wrote more than {limits.output} bytes of output", hint
-    if error.errno in (EACCES, EPERM, EROFS) or _is_elsewhere(error, root):
+    if error.errno in (EACCES, EPERM, EROFS) or _is_outside(error, root):
         hint = "a stack sees its repository and Python, and nothing else of the machine: put into the repository"
         return f"{type(error).__name__}: {_text_of(error)}", f"{hint} what it needs"
     return None
 
 
-def _is_elsewhere(error: OSError, root: Path) -> bool:
-    """Something that is not there for stacks, whether or not the machine has it."""
+def _is_outside(error: OSError, root: Path) -> bool:
+    """Return whether a missing file is outside of the repository: stacks do not see it, even if the machine has it."""
     path = error.filename
     return error.errno == ENOENT and isinstance(path, str) and path.startswith("/") and inside(path, root) is None
 
@@ -194,18 +206,20 @@ def _lock_hint(job: Job) -> str:
     return f"name its package in {job.lock}, with version and hashes" if job.lock else "lock its package"
 
 
-def _details(error: BaseException) -> str | None:
-    """A pydantic model of the user's own that refused a value: what it said, by field."""
-    lines = [f"{'.'.join(map(str, one.get('loc', ())))}: {one.get('msg', '')}" for one in _errors_of(error)]
+def _describe_validation(error: BaseException) -> str | None:
+    """Return the messages of a pydantic model that refused a value, by field; None for any other error."""
+    lines = [f"{'.'.join(map(str, item.get('loc', ())))}: {item.get('msg', '')}" for item in _errors_of(error)]
     return "; ".join(lines) or None
 
 
-def _field(error: BaseException) -> str | None:
-    locations = [one.get("loc", ()) for one in _errors_of(error)]
+def _field_of(error: BaseException) -> str | None:
+    """Return the field of the first value that a pydantic model refused; None for any other error."""
+    locations = [item.get("loc", ()) for item in _errors_of(error)]
     return ".".join(map(str, locations[0])) if locations and locations[0] else None
 
 
 def _errors_of(error: BaseException) -> list[dict[str, Any]]:
+    """Return the errors of a pydantic ValidationError; nothing for any other error."""
     if type(error).__name__ != "ValidationError" or not hasattr(error, "errors"):
         return []
     try:
@@ -215,6 +229,7 @@ def _errors_of(error: BaseException) -> list[dict[str, Any]]:
 
 
 def _text_of(error: BaseException) -> str:
+    """Return the text of an error, of a ValidationError the first line; never raise."""
     if _errors_of(error):
         return str(error).splitlines()[0]
     try:
@@ -223,5 +238,5 @@ def _text_of(error: BaseException) -> str:
         return "its text cannot be shown"
 
 
-def _short(text: str | None) -> str | None:
+def _shorten(text: str | None) -> str | None:
     return text if text is None or len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -1,9 +1,9 @@
-"""What is different in the second evaluation, so that code which depends on it is found out before it does harm.
+"""Differences between the first and the second evaluation, so that code which depends on them is found.
 
-The process is another one, so object addresses and random numbers differ by themselves, and it is started with
-another hash seed (the order of sets) and another time zone (see `pool.py`). Here: the clock, the order of directory
-listings, and process numbers (in a sandbox every worker is the first process), which would be the same seconds later on
-this machine, and others on another machine or another day.
+The second one runs in another process, so object addresses and random numbers differ by themselves, and the parent
+starts it with another hash seed (the order of sets) and another time zone (see `pool.py`). This module changes the
+clock, the order of directory listings and process numbers (in a sandbox every worker is the first process). They would
+be equal seconds later on this machine, and differ on another machine or another day.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ OTHER_SEED, OTHER_TIME_ZONE = "4211", "FLEET-23:59:59"  # almost a day ahead: to
 
 
 def everything() -> None:
-    """For a zygote and all its workers."""
+    """Change the clock and the directory listings of this zygote and of all its workers."""
     _shift_clock()
-    _turn_listings()
+    _reverse_listings()
 
 
 def _shift_clock() -> None:
     now, now_ns, gmtime, localtime = time.time, time.time_ns, time.gmtime, time.localtime
 
-    def later(convert: Callable[[float], time.struct_time]) -> Callable[..., time.struct_time]:
+    def shift(convert: Callable[[float], time.struct_time]) -> Callable[..., time.struct_time]:
         return lambda seconds=None: convert(now() + AHEAD if seconds is None else seconds)
 
     time.time = lambda: now() + AHEAD
     time.time_ns = lambda: now_ns() + AHEAD * 10**9
-    time.gmtime = later(gmtime)
-    time.localtime = later(localtime)
+    time.gmtime = shift(gmtime)
+    time.localtime = shift(localtime)
 
 
-def _turn_listings() -> None:
+def _reverse_listings() -> None:
     listdir, scandir = os.listdir, os.scandir
 
-    class Turned:
-        """As `os.scandir` returns it: an iterator that can be closed and used in a with statement."""
+    class ReversedEntries:
+        """An iterator as `os.scandir` returns it: it can be closed and used in a with statement."""
 
         def __init__(self, entries: Iterator[Any]) -> None:
             self._entries = entries
@@ -55,22 +55,22 @@ def _turn_listings() -> None:
         def close(self) -> None:
             self._entries = iter(())
 
-        def __enter__(self) -> Turned:
+        def __enter__(self) -> ReversedEntries:
             return self
 
         def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
             self.close()
 
-    def turned(path: Any = ".") -> Any:
+    def scandir_reversed(path: Any = ".") -> Any:
         with scandir(path) as entries:
-            return Turned(reversed(list(entries)))
+            return ReversedEntries(reversed(list(entries)))
 
     os.listdir = lambda path=".": listdir(path)[::-1]  # type: ignore[assignment]
-    os.scandir = turned
+    os.scandir = scandir_reversed
 
 
 def renumber() -> None:
-    """In a worker only: the zygote needs the true numbers of processes."""
-    own, parent = os.getpid, os.getppid
-    os.getpid = lambda: own() + 1
-    os.getppid = lambda: parent() + 1
+    """Change the process numbers that a worker reads; the zygote needs the true ones."""
+    getpid, getppid = os.getpid, os.getppid
+    os.getpid = lambda: getpid() + 1
+    os.getppid = lambda: getppid() + 1

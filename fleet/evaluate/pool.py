@@ -1,8 +1,8 @@
-"""The parent's side of the boundary: start zygotes, hand out jobs to as many workers as there are cores, collect.
+"""The parent's side of the boundary: it starts zygotes, hands jobs to as many workers as there are cores, and collects.
 
-What comes back is bytes, a capped amount of them, and how the worker ended. Nothing of the user's code is imported,
-unpickled or run here. Closing the pool, or this process dying in whatever way, closes the control sockets, and with
-that the zygotes end and everything under them.
+A worker's outcome is a bounded number of bytes, and how the worker ended. No user code is imported, unpickled or run
+here. When the pool is closed, or this process dies in any way, the control sockets close; then the zygotes end, and
+with them all processes under them.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from fleet.evaluate.protocol import KILL_SECONDS, Job
 from fleet.evaluate.sandbox.cgroup import WorkerCgroup
 from fleet.evaluate.sandbox.level import Level, Sandbox, SandboxReport, as_bits
 
-IN_ALL = 4  # times the largest result of one job: what all jobs of a run may answer together
-LAST = 10_000  # bytes of what a job printed that are kept: the others wait until the whole run is done
-_STARTING = 30.0  # for a zygote to import the model on a busy machine
+IN_ALL = 4  # times the result limit of one job: the limit of all answers of a run together
+LAST = 10_000  # bytes of printed output that are kept per job: they stay in memory until the whole run is done
+_STARTING = 30.0  # seconds for a zygote to import the model on a busy machine
 _KEPT = (
     "PYTHONPATH",
     "LD_LIBRARY_PATH",
     "DYLD_LIBRARY_PATH",
     "SYSTEMROOT",
     "TMPDIR",
-)  # how this Python finds its parts
+)  # variables by which this Python finds its parts
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a worker ended and what it left. `stream` is what it wrote as its answer: not to be believed unread."""
+    """The end of a worker and what it left. `stream` is what it wrote as its answer: not to be trusted unread."""
 
     stream: bytes
     output: bytes
@@ -55,28 +55,28 @@ class Outcome:
     overtime: bool = False
     oversized: bool = False
     lost: bool = False  # its zygote died under it
-    surplus: bool = False  # with what the others answered it is more than is taken
-    late: bool = False  # its turn did not come in time, so it was not begun
+    surplus: bool = False  # together with the other answers it exceeds the limit of a run
+    late: bool = False  # it was not started, because the deadline had passed
 
 
 class _Process:
-    """A zygote, as its parent has it."""
+    """The parent's handle of a zygote."""
 
     def __init__(self, sandbox: Sandbox, *, disturbed: bool) -> None:
         self._given: SandboxReport | None = None
-        self.control, theirs = socket.socketpair()
+        self.control, zygote_end = socket.socketpair()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         seed, zone = (OTHER_SEED, OTHER_TIME_ZONE) if disturbed else (SEED, TIME_ZONE)
         environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
         environment |= {"PYTHONHASHSEED": seed, "TZ": zone, "LANG": "C.UTF-8", "PYTHONUTF8": "1"}
-        environment["PYDANTIC_DISABLE_PLUGINS"] = "1"  # no code of others in the model, and a quicker start
+        environment["PYDANTIC_DISABLE_PLUGINS"] = "1"  # no code of other packages in the model, and a quicker start
         self._process = subprocess.Popen(
             [
                 sys.executable,
                 "-P",
                 "-m",
                 "fleet.evaluate.worker.zygote",
-                str(theirs.fileno()),
+                str(zygote_end.fileno()),
                 orjson.dumps(sandbox.data()).decode(),
             ]
             + (["disturbed"] if disturbed else []),
@@ -85,13 +85,13 @@ class _Process:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=self._errors,
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,  # Ctrl-C is for us; we tell it
+            pass_fds=[zygote_end.fileno()],
+            start_new_session=True,  # Ctrl-C goes to the parent alone, which then ends the zygote
         )
-        theirs.close()
+        zygote_end.close()
 
     def given(self) -> SandboxReport:
-        """The sandbox that its workers are put into; waits until it is warm."""
+        """Return the sandbox of the workers, once the zygote is warm; raise FleetError if it does not start."""
         if self._given is None:
             self.control.settimeout(_STARTING)
             try:
@@ -106,9 +106,12 @@ class _Process:
         return self._given
 
     def died(self) -> FleetError | None:
-        """Once its socket is closed: the error when it ended by itself, which only a fault of ours makes it do."""
+        """Return the error of a zygote that ended by itself, which only a fault of fleet causes; None if it was killed.
+
+        To be called once its socket is closed.
+        """
         code = self._process.wait()
-        if code <= 0:  # by a signal: user code killed it
+        if code <= 0:  # killed by a signal, which user code may have sent
             return None
         self._errors.seek(0)
         text = self._errors.read(100_000).decode(errors="replace").strip()
@@ -116,6 +119,7 @@ class _Process:
         return FleetError(f"the evaluation could not start: {last}", hint="is the installation of fleet complete?")
 
     def close(self) -> None:
+        """End the zygote and remove its control group."""
         self.control.close()
         try:
             self._process.wait(5.0)
@@ -130,13 +134,15 @@ class _Process:
 
 @dataclass(slots=True)
 class _Taken:
-    """What the jobs of one run have answered together."""
+    """The sum of what all jobs of one run have answered."""
 
     bytes: int = 0
 
 
 @dataclass(slots=True)
 class _Run:
+    """A job that a worker is at."""
+
     index: int
     job: Job
     taken: _Taken
@@ -149,14 +155,14 @@ class _Run:
     surplus: bool = False
 
     def read(self) -> bool:
-        """Take what is there; False at the end."""
+        """Read what the pipe has; return False at its end, when it is empty, or when a limit is exceeded."""
         if self.surplus:
             return False
         try:
             part = os.read(self.pipe, 1 << 20)
         except BlockingIOError:
             return False
-        if len(self.stream) + len(part) > self.job.limits.result + (1 << 20):  # the notes come on top
+        if len(self.stream) + len(part) > self.job.limits.result + (1 << 20):  # the rest is for notes
             self.oversized = True
             return False
         if self.taken.bytes + len(part) > IN_ALL * self.job.limits.result:
@@ -169,36 +175,37 @@ class _Run:
         return bool(part)
 
     def outcome(self, ended: protocol.Ended | None) -> Outcome:
+        """Return the outcome of a job whose worker has ended; `ended` is None if the zygote died first."""
         while self.read():
             pass
         printed = min(os.fstat(self.output.fileno()).st_size, self.job.limits.output)
         output = os.pread(self.output.fileno(), LAST, max(0, printed - LAST))
         if ended is None:
             return Outcome(bytes(self.stream), output, lost=True)
-        about = (ended.code, ended.left, ended.overtime, self.oversized)
-        return Outcome(bytes(self.stream), output, *about, surplus=self.surplus)
+        ending = (ended.code, ended.left, ended.overtime, self.oversized)
+        return Outcome(bytes(self.stream), output, *ending, surplus=self.surplus)
 
     def close(self) -> None:
         os.close(self.pipe)
         self.output.close()
 
 
-def _weakness(given: SandboxReport) -> int:
+def _rank_weakness(given: SandboxReport) -> int:
     return list(Level).index(given.level)
 
 
-def _cores() -> int:
+def _count_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Pool:
-    """Zygotes and the workers under them. `twice` starts the second, disturbed zygote at once beside the first.
+    """Zygotes and the workers under them. `twice` starts the second, disturbed zygote together with the first.
 
-    Workers are put into the best sandbox that the machine gives, unless `sandbox` says less.
+    Workers are put into the best sandbox that the machine gives, or into a lesser one that `sandbox` names.
     """
 
     def __init__(self, *, twice: bool = False, width: int | None = None, sandbox: Sandbox | None = None) -> None:
-        self._width = width or _cores()
+        self._width = width or _count_cores()
         self._numbers = count(1)
         self._sandbox = sandbox or Sandbox()
         self._processes = {
@@ -207,23 +214,24 @@ class Pool:
         }
 
     def given(self) -> SandboxReport:
-        """The sandbox that jobs of this pool are run in: of two zygotes, the weaker one."""
-        return max((self._process(disturbed).given() for disturbed in self._processes or (False,)), key=_weakness)
+        """Return the sandbox of the jobs of this pool; of two zygotes, that of the weaker one."""
+        return max((self._process(disturbed).given() for disturbed in self._processes or (False,)), key=_rank_weakness)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         for process in self._processes.values():
-            process.control.close()  # all are told before any is waited for
+            process.control.close()  # all begin to end before the first is waited for
         for process in self._processes.values():
             process.close()
         self._processes.clear()
 
     def run(self, jobs: Sequence[Job], deadline: float = math.inf) -> list[Outcome]:
-        """All jobs, as many at a time as there are cores; the outcomes in the order of the jobs.
+        """Run the jobs, as many at a time as there are cores, and return their outcomes in the order of the jobs.
 
-        None is begun after the deadline, of `time.monotonic`.
+        No job is started after the deadline, which is a time of `time.monotonic`. Raise FleetError if a zygote does
+        not start, or dies by a fault of fleet.
         """
         waiting = deque(enumerate(jobs))
         taken = _Taken()
@@ -256,40 +264,40 @@ class Pool:
 
     def _start(self, index: int, job: Job, taken: _Taken) -> tuple[int, _Run]:
         process = self._process(job.disturbed)
-        process.given()  # and so it is warm; what it says from here on is how runs end
+        process.given()  # waits until it is warm; from here on it sends only how runs end
         number = next(self._numbers)
-        pipe, theirs = os.pipe()
+        pipe, worker_pipe = os.pipe()
         os.set_blocking(pipe, False)
         output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the run
         seconds = job.limits.time + KILL_SECONDS
         run = _Run(index, job, taken, process, pipe, output, time.monotonic() + seconds + _STARTING)
         try:
-            less = as_bits(job.without)
-            about = (seconds, job.limits.memory, less, orjson.dumps(job))
-            request = protocol.Request(protocol.RUN_REQUEST, number, *about, (theirs, output.fileno()))
+            order = (seconds, job.limits.memory, as_bits(job.without), orjson.dumps(job))
+            request = protocol.Request(protocol.RUN_REQUEST, number, *order, (worker_pipe, output.fileno()))
             with contextlib.suppress(
                 BrokenPipeError, ConnectionResetError
-            ):  # it is dead; its socket says so in a moment
+            ):  # the zygote is dead, and its socket reports that next
                 protocol.send_request(process.control, request)
         finally:
-            os.close(theirs)
+            os.close(worker_pipe)
         return number, run
 
     def _collect(
         self, selector: selectors.BaseSelector, running: dict[int, _Run], outcomes: dict[int, Outcome]
     ) -> None:
+        """Wait for answers and ends of jobs, and discard a zygote that does not keep the deadlines."""
         for key, _ in selector.select(1.0):
             if isinstance(key.data, _Process):
                 self._hear(key.data, selector, running, outcomes)
             elif key.data in running:
                 run = running[key.data]
                 if not run.read():
-                    selector.unregister(run.pipe)  # closed, or more than we take; the end is heard from the zygote
+                    selector.unregister(run.pipe)  # closed, or beyond a limit; the zygote reports the end
                     if run.oversized or run.surplus:
                         protocol.send_request(run.process.control, protocol.Request(protocol.KILL_REQUEST, key.data))
         for run in list(running.values()):
             if run.deadline < time.monotonic() and run.process in self._processes.values():
-                self._discard(run.process)  # it does not keep time: end it; its workers count as lost
+                self._discard(run.process)  # it does not keep the deadline: it is ended, and its workers count as lost
 
     def _hear(
         self,
@@ -298,6 +306,7 @@ class Pool:
         running: dict[int, _Run],
         outcomes: dict[int, Outcome],
     ) -> None:
+        """Finish the run whose end a zygote reports, or all its runs if it has died; raise the error it died of."""
         try:
             ended = protocol.receive_ended(process.control)
         except OSError:
@@ -328,7 +337,7 @@ class Pool:
         run.close()
 
     def _discard(self, process: _Process) -> None:
-        for disturbed, known in list(self._processes.items()):
-            if known is process:
+        for disturbed, current in list(self._processes.items()):
+            if current is process:
                 del self._processes[disturbed]
         process.close()

@@ -1,4 +1,4 @@
-"""What an evaluation is, as plain data for the stages after it: clusters, stacks with what they want, problems."""
+"""The result of an evaluation as plain data for the later stages: clusters, stacks with their objects, problems."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fleet.text import count_noun
 
 @dataclass(frozen=True, slots=True)
 class ClusterData:
-    """A cluster of clusters/*.py. With neither context nor secret nor pull, its name is the kubeconfig context."""
+    """A cluster of clusters/*.py. Without context, secret and pull, its name is the kubeconfig context."""
 
     name: str
     labels: dict[str, str]
@@ -23,12 +23,13 @@ class ClusterData:
 
     @property
     def kubeconfig_context(self) -> str:
+        """Return the context of the user's kubeconfig that reaches the cluster."""
         return self.context or self.name
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutData:
-    """The clusters of a stack, wave by wave, and what speaks for and against going on; see fleet.Rollout."""
+    """The clusters of a stack, wave by wave, and the conditions for the next wave; see fleet.Rollout."""
 
     waves: tuple[tuple[str, ...], ...]
     soak: str
@@ -40,29 +41,29 @@ class RolloutData:
     freeze: bool = False
     on_failure: str = "stop"
     rollback_after: str = "2m"
-    rest: bool = False  # the last wave is of clusters that are in none
+    rest: bool = False  # whether the last wave is of the clusters that no wave names
 
 
 @dataclass(frozen=True, slots=True)
 class StackResult:
-    """A stack and what it wants in each of its clusters (sorted by name)."""
+    """A stack and its desired objects in each of its clusters (sorted by name)."""
 
     name: str
     source: Source
     clusters: tuple[str, ...]
     rollout: RolloutData
     desired: tuple[Desired, ...]
-    needs: tuple[str, ...] = ()  # stacks whose exports it reads: they come first
-    drift: str = "repair"  # or "report": what `fleet serve` does about what others change
+    needs: tuple[str, ...] = ()  # stacks that come before it, such as those whose exports it reads
+    drift: str = "repair"  # or "report": what `fleet serve` does about changes of other field managers
 
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What a file of stacks was made from: if none of that changed, nor clusters nor fleet, the result is the same."""
+    """The files that a result was made from: if they, the clusters and fleet are the same, so is the result."""
 
     file: str
     files: tuple[str, ...]  # of the repository, read or imported
-    directories: tuple[str, ...]  # of the repository, listed: a new file there counts
+    directories: tuple[str, ...]  # of the repository, listed: a new file in them counts
 
 
 class Problem(ConfigurationError):  # noqa: N818 - the word of the domain
@@ -78,7 +79,7 @@ class Problem(ConfigurationError):  # noqa: N818 - the word of the domain
         output: str = "",
     ) -> None:
         super().__init__(message, hint=hint, source=source, field=field)
-        self.excerpt = ""  # the line itself, once somebody looked it up
+        self.excerpt = ""  # the line itself, once the parent has read it
         self.output = output
 
     def __str__(self) -> str:
@@ -93,7 +94,7 @@ class Problem(ConfigurationError):  # noqa: N818 - the word of the domain
 
 
 class Problems(ConfigurationError):  # noqa: N818
-    """Several at once, so that all are shown and not only the first."""
+    """Several problems as one error, so that the user sees all of them and not only the first."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -105,17 +106,22 @@ class Problems(ConfigurationError):  # noqa: N818
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """All or nothing: with any problem there is nothing to plan from, for what is missing may only be broken."""
+    """The clusters and stacks of a repository, or its problems.
+
+    With any problem there are no stacks to plan from, because a stack that is missing may only be broken.
+    """
 
     clusters: tuple[ClusterData, ...]
-    stacks: tuple[StackResult, ...]  # those others read from first, then by name
+    stacks: tuple[StackResult, ...]  # each after the stacks that it needs, otherwise by name
     problems: tuple[Problem, ...] = ()
     reads: tuple[Reads, ...] = field(default=())
-    foreign: tuple[str, ...] = ()  # files outside that were looked at: with any, the same files may mean another thing
-    printed: tuple[tuple[str, str], ...] = ()  # by files of stacks: the last lines, for people who look for a mistake
+    foreign: tuple[
+        str, ...
+    ] = ()  # files read outside of the repository: with any, the result may change without a commit
+    printed: tuple[tuple[str, str], ...] = ()  # file of stacks and the last lines it printed
 
     def check(self) -> Evaluation:
-        """Itself when there is no problem; otherwise the problems are raised."""
+        """Return the evaluation itself if it has no problem; raise its Problem or Problems otherwise."""
         if len(self.problems) == 1:
             raise self.problems[0]
         if self.problems:

@@ -1,7 +1,7 @@
-"""The form of a worker's answer, whole: what each field may be, and that it speaks of nothing but what was asked.
+"""The complete form of a worker's answer: what each field may be, and that it names only what the job asked for.
 
-User code writes the answer, so every field of it may be forged. `decode` has checked the types; here are lengths,
-characters, enumerations and what has to agree. All stages after this one rely on it, and ask no more. Pure.
+User code writes the answer, so every field of it may be forged. `decode` has checked the types; this module checks
+lengths, characters, enumerations and what has to agree. All later stages rely on it and do not check again. Pure.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from fleet.times import DURATION_GRAMMAR as DURATION
 from fleet.times import LONGEST_DURATION
 from fleet.times import WINDOW_GRAMMAR as WINDOW
 
-LAST_LINE = 10_000_000  # of a file
-MOST_NUMBER = 1_000_000  # of clusters and waves
+LAST_LINE = 10_000_000  # the highest line number of a file
+MOST_NUMBER = 1_000_000  # the highest number of clusters and of waves
 LONGEST_PATH = 4_096
-LONGEST_TEXT = 1_024  # of what is a name to somebody: a context, a path of fields, a field manager
+LONGEST_TEXT = 1_024  # of other names: a context, a path of fields, a field manager
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,251}[a-z0-9])?")  # they become names of files, objects and branches
 _LABEL = re.compile(r"([a-z0-9][-a-z0-9.]{0,252}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _OBJECT = re.compile(r"[^\s/%]{1,253}")  # kinds of Kubernetes differ; none takes these
@@ -39,7 +39,7 @@ _EXPORT = re.compile(r"[A-Za-z_][-A-Za-z0-9_.]{0,252}")
 
 
 def check_clusters(clusters: Iterable[ClusterData], files: Collection[str]) -> None:
-    """Raise MalformedError where what the files of clusters declare is not as `fleet.Cluster` makes it."""
+    """Raise MalformedError where a declared cluster is not as `fleet.Cluster` makes it."""
     for cluster in clusters:
         check_name(cluster.name)
         _check_source("cluster", cluster.source, files)
@@ -53,13 +53,14 @@ def check_clusters(clusters: Iterable[ClusterData], files: Collection[str]) -> N
 
 def check_stacks(stacks: Iterable[StackResult], job: Job, asked: Collection[str]) -> None:
     """Raise MalformedError where a stack was not asked for, or is not as `@fleet.stack` and `render` make it."""
-    known = {cluster["name"] for cluster in job.clusters}
+    cluster_names = {cluster["name"] for cluster in job.clusters}
     for stack in stacks:
         check_name(stack.name)
         if stack.name not in asked or stack.source.file not in job.files:
             raise MalformedError(f"stack {stack.name} was not asked for")
         _check_source("stack", stack.source, job.files)
-        if not known.issuperset(stack.clusters) or tuple(one.cluster for one in stack.desired) != stack.clusters:
+        desired_clusters = tuple(desired.cluster for desired in stack.desired)
+        if not cluster_names.issuperset(stack.clusters) or desired_clusters != stack.clusters:
             raise MalformedError(f"stack {stack.name} is for clusters it is not placed on")
         _check("stack.clusters (one twice)", len(set(stack.clusters)) == len(stack.clusters))
         _check("stack.drift", stack.drift in ("repair", "report"))
@@ -71,40 +72,41 @@ def check_stacks(stacks: Iterable[StackResult], job: Job, asked: Collection[str]
 
 
 def check_paths(paths: Iterable[str], what: str) -> None:
-    """Raise MalformedError where one is not of the repository: they are compared, remembered and taken back."""
+    """Raise MalformedError where a path is not one of the repository; paths are compared, stored and read again."""
     for path in paths:
         _check(what, _is_path(path) and not path.startswith("/") and ".." not in path.split("/"))
 
 
 def check_source(field: str, source: Source) -> None:
-    """Raise MalformedError where it is no place in a file: it is printed beside what it is about."""
+    """Raise MalformedError where a source is no place in a file; sources are printed beside their problem."""
     _check(f"{field}.source", _is_path(source.file) and 0 <= source.line <= LAST_LINE)
 
 
 def check_name(name: str) -> str:
+    """Return the name of a cluster or stack; raise MalformedError if it cannot be one."""
     if not _NAME.fullmatch(name):
         raise MalformedError(f"{name[:80]!r} as a name")
     return name
 
 
-def check_object(one: Object) -> None:
-    """Raise MalformedError where an object lacks what the stages after this one look at without asking."""
-    if one.hash:
+def check_object(item: Object) -> None:
+    """Raise MalformedError where an object lacks what the later stages rely on."""
+    if item.hash:
         raise MalformedError("a hash, which is not the stack's to say")
-    manifest = one.manifest
+    manifest = item.manifest
     metadata = manifest.get("metadata")
     if not isinstance(metadata, dict):
         raise MalformedError("an object without metadata")
-    named = (manifest.get("apiVersion"), manifest.get("kind"), metadata.get("name"), metadata.get("namespace", ""))
-    if not all(isinstance(part, str) for part in named) or not all(named[:3]):
+    parts = (manifest.get("apiVersion"), manifest.get("kind"), metadata.get("name"), metadata.get("namespace", ""))
+    if not all(isinstance(part, str) for part in parts) or not all(parts[:3]):
         raise MalformedError("an object without apiVersion, kind or name")
-    if found := find_shape_error(manifest):
-        raise MalformedError(f"{one.key}: {found.field} {found.message}")
-    for key in (one.key, *one.depends_on, *one.aliases):
+    if error := find_shape_error(manifest):
+        raise MalformedError(f"{item.key}: {error.field} {error.message}")
+    for key in (item.key, *item.depends_on, *item.aliases):
         check_key(key)
-    for text in (*one.take_from, *one.ignore_changes):
-        _check_text(f"{one.key}: options", text)
-    check_source(str(one.key), one.source)
+    for text in (*item.take_from, *item.ignore_changes):
+        _check_text(f"{item.key}: options", text)
+    check_source(str(item.key), item.source)
 
 
 def _check_desired(desired: Desired, stack: str, files: Collection[str]) -> None:
@@ -112,20 +114,20 @@ def _check_desired(desired: Desired, stack: str, files: Collection[str]) -> None
         raise MalformedError(f"stack {stack} answers for {desired.stack[:80]}")
     _check_source("desired", desired.source, files)
     order: dict[Key, int] = {}
-    for number, one in enumerate(desired.objects):
-        check_object(one)
-        is_app = one.key.group == GROUP and one.key.kind.lower() in packages()
-        _check(f"{one.key}: app", one.app == (one.key.kind if is_app else ""))
-        _check(f"{one.key} (there twice)", order.setdefault(one.key, number) == number)
-    for number, one in enumerate(desired.objects):
-        _check(f"{one.key}: depends_on", all(order.get(key, -1) < number for key in one.depends_on))
+    for number, item in enumerate(desired.objects):
+        check_object(item)
+        is_app = item.key.group == GROUP and item.key.kind.lower() in packages()
+        _check(f"{item.key}: app", item.app == (item.key.kind if is_app else ""))
+        _check(f"{item.key} (there twice)", order.setdefault(item.key, number) == number)
+    for number, item in enumerate(desired.objects):
+        _check(f"{item.key}: depends_on", all(order.get(key, -1) < number for key in item.depends_on))
     for name in desired.exports:
         _check("exports", _fits(_EXPORT, name))
 
 
 def _check_rollout(rollout: RolloutData, clusters: Collection[str]) -> None:
-    named = [name for wave in rollout.waves for name in wave]
-    _check("rollout.waves", sorted(named) == sorted(clusters))
+    names = [name for wave in rollout.waves for name in wave]
+    _check("rollout.waves", sorted(names) == sorted(clusters))
     for field in ("soak", "timeout", "rollback_after"):
         text = getattr(rollout, field)
         _check(f"rollout.{field}", 0 < len(text) <= LONGEST_DURATION and text.isascii() and _fits(DURATION, text))
@@ -141,6 +143,7 @@ def _check_rollout(rollout: RolloutData, clusters: Collection[str]) -> None:
 
 
 def check_key(key: Key) -> None:
+    """Raise MalformedError where a key is none that a Kubernetes object can have."""
     fits = _fits(_GROUP, key.group) and _fits(_KIND, key.kind) and _fits(_NAMESPACE, key.namespace)
     _check("a key", fits and _fits(_OBJECT, key.name) and printable(key.name) == key.name)
 
@@ -172,7 +175,7 @@ def _check(field: str, holds: bool) -> None:
 
 
 def check_parts(job: Job, filled: Mapping[str, Any]) -> None:
-    """Raise MalformedError where one task answers what only the other is asked."""
-    others = ("declared", "stacks", "waiting") if job.task is Task.CLUSTERS else ("clusters",)
-    for name in others:
+    """Raise MalformedError where an answer has parts that only the other task is asked for."""
+    unasked_parts = ("declared", "stacks", "waiting") if job.task is Task.CLUSTERS else ("clusters",)
+    for name in unasked_parts:
         _check(f"{name}, which was not asked for", not filled[name])

@@ -1,23 +1,17 @@
-"""Put a worker into its sandbox.
+"""The steps that put a worker into its sandbox, in the order that the layers need. No step can be undone.
 
-Give up what root, or the owner of a namespace, could do: for good, also by way of other programs.
+    enter       the zygote, once: namespaces for users, network, ipc and host name, in which it forks all workers
+    fork        a worker with mounts and process numbers of its own: it is the first process of its pid namespace, and
+                when it ends the kernel ends all processes left inside
+    shut        environment and descriptors: nothing of the process that started fleet is left
+    wall        the view in the place of the file system, no privileges, Landlock; threads started later inherit them
+    …           the worker itself sets limits (`impose`) and starts its watchdog thread in between
+    filter      seccomp, last: the calls that all steps above needed are refused from then on
 
-Namespaces: rooms of their own for users, network, ipc, host name, mounts and processes.
+If a step fails it raises an OSError that says what, and the worker must end without running a line of user code.
 
-The zygote enters the first four once and forks all workers there. Mounts and process numbers are each worker's own:
-it is the first process of its room, and when it ends the kernel ends whoever is left inside.
-
-Put a worker into its sandbox, in the order that the layers need; after this no step of it can be taken back.
-
-    forked      into mounts and process numbers of its own
-    shut        environment and descriptors: nothing is left of whoever started us
-    walled      the view in the place of the file system, no privileges, Landlock: threads started later inherit it
-    …           the limits and their watchdog thread are the worker's own business, in between
-    filtered    seccomp, last: the calls that all of the above needed are refused from then on
-
-If anything fails an OSError says what, and the worker must end without a line of user code.
-
-Resource limits of a worker, by the kernel's count: what it may use of the machine before it fails or is ended.
+Privileges of root, or of the owner of a namespace, are given up for good, also for programs that the worker may start.
+Resource limits are counted by the kernel: what a worker may use of the machine before it fails or is ended.
 """
 
 from __future__ import annotations
@@ -46,8 +40,8 @@ _MOST_CAPABILITIES = 64
 
 
 def keep_none() -> None:
-    """Of this process and all that it could ever start."""
-    with contextlib.suppress(OSError):  # who may not has none to lose
+    """Drop all privileges of this process and of all that it may start."""
+    with contextlib.suppress(OSError):  # a process that may not do this has no privileges to drop
         for number in range(_MOST_CAPABILITIES):
             kernel.call("prctl", _DROP_FROM_BOUNDING_SET, number, 0, 0, 0)
     with contextlib.suppress(OSError):
@@ -59,7 +53,7 @@ def keep_none() -> None:
 
 
 def forgo_new_ones() -> None:
-    """No program with set-user-ID gives any back; the kernel asks for it before Landlock and seccomp."""
+    """Let no set-user-ID program give privileges back; the kernel requires this before Landlock and seccomp."""
     kernel.call("prctl", _SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
 
 
@@ -69,14 +63,17 @@ HOST_NAME = b"sandbox"
 
 
 def enter(layers: frozenset[Layer]) -> None:
-    """For a process without threads, and all that it forks."""
+    """Enter the namespaces that all workers share; raise OSError if the machine refuses.
+
+    For a process without threads; all processes that it forks are inside, too.
+    """
     user, group = os.geteuid(), os.getegid()
-    with contextlib.suppress(PermissionError):  # only root has the right, and so others' groups
+    with contextlib.suppress(PermissionError):  # only root has the right to
         os.setgroups([])
-    wanted = _USER | _UTS | _MOUNT
-    wanted |= _NET if Layer.NET in layers else 0
-    wanted |= _IPC if Layer.IPC in layers else 0
-    kernel.call("unshare", wanted)
+    flags = _USER | _UTS | _MOUNT
+    flags |= _NET if Layer.NET in layers else 0
+    flags |= _IPC if Layer.IPC in layers else 0
+    kernel.call("unshare", flags)
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{NOBODY} {user} 1")
     Path("/proc/self/gid_map").write_text(f"{NOBODY} {group} 1")
@@ -85,16 +82,19 @@ def enter(layers: frozenset[Layer]) -> None:
 
 
 def fork_worker(layers: frozenset[Layer]) -> int:
-    """As `os.fork`, but the child has mounts and process numbers of its own. For a process without threads."""
-    wanted = _MOUNT if Layer.VIEW in layers else 0
-    wanted |= _PID if Layer.PID in layers else 0
-    if not wanted:
+    """Fork as `os.fork` does, but give the child mounts and process numbers of its own.
+
+    For a process without threads. Raise OSError if the system has no room.
+    """
+    flags = _MOUNT if Layer.VIEW in layers else 0
+    flags |= _PID if Layer.PID in layers else 0
+    if not flags:
         return os.fork()
-    # One call for both: with unshare() there would be a process in between, and another copy of all memory.
+    # One call for both: unshare() would need a process in between, and another copy of all memory.
     python = ctypes.pythonapi
     python.PyOS_BeforeFork()
     try:
-        pid = kernel.clone(wanted | signal.SIGCHLD)
+        pid = kernel.clone(flags | signal.SIGCHLD)
     except OSError:
         python.PyOS_AfterFork_Parent()
         raise
@@ -110,28 +110,31 @@ KEPT_VARIABLES = frozenset({"TZ", "LANG", "PYTHONHASHSEED", "PYTHONUTF8"})  # th
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What a worker of this zygote is put into."""
+    """The sandbox that each worker of a zygote is put into."""
 
     layers: frozenset[Layer]
     view: Mounts
 
     def without(self, layers: frozenset[Layer]) -> Cell:
+        """Return the same sandbox with some layers left out."""
         return replace(self, layers=self.layers - layers) if layers else self
 
     @property
     def writing(self) -> bool:
-        """Whether there is a private /tmp."""
+        """Return whether there is a private /tmp."""
         return Layer.VIEW in self.layers
 
     def prepare(self) -> None:
-        """What is the same for all workers, before they are forked."""
+        """Compute what is the same for all workers, before they are forked."""
         if Layer.SECCOMP in self.layers and kernel.MACHINE is not None:
             calls.common(kernel.MACHINE, writing=self.writing)
 
     def fork(self) -> int:
+        """Fork a worker; see `fork_worker`."""
         return fork_worker(self.layers)
 
     def shut(self, kept: Iterable[int]) -> None:
+        """Empty the environment, and close all descriptors but the kept ones."""
         if Layer.ENVIRONMENT in self.layers:
             for name in os.environ.keys() - KEPT_VARIABLES:
                 del os.environ[name]
@@ -139,7 +142,7 @@ class Cell:
             close_all_but(kept)
 
     def wall(self, root: str, *more: str) -> None:
-        """Around the tree, and whatever else may be read."""
+        """Restrict this process to the tree and the other directories that it may read; drop its privileges."""
         if Layer.VIEW in self.layers:
             self.view.mount(root, *more)
         if Layer.PRIVILEGES in self.layers:
@@ -150,16 +153,17 @@ class Cell:
             landlock.restrict(self.view.granted(root, *more, writing=self.writing))
 
     def filter(self) -> None:
+        """Refuse all system calls that user code does not need."""
         if Layer.SECCOMP in self.layers:
-            assert kernel.MACHINE is not None  # noqa: S101 - no level has this layer without
+            assert kernel.MACHINE is not None  # noqa: S101 - on an unknown machine no level has this layer
             calls.restrict(calls.confine_arguments(kernel.MACHINE, os.getpid(), writing=self.writing))
 
 
 def close_all_but(kept: Iterable[int]) -> None:
-    """Every descriptor of this process except these."""
+    """Close every descriptor of this process except these."""
     above = 0
     for descriptor in sorted(kept):
-        if above < descriptor:  # an empty range would mean all of them to the kernel
+        if above < descriptor:  # the kernel takes an empty range for all descriptors
             os.closerange(above, descriptor)
         above = descriptor + 1
     os.closerange(above, max(os.sysconf("SC_OPEN_MAX"), above + 1))
@@ -176,7 +180,7 @@ _BY_LAYER = {
 
 
 def impose(limits: Limits, layers: frozenset[Layer]) -> None:
-    """On this process, those that the layers name."""
+    """Impose the limits that the layers name on this process."""
     seconds = ceil(limits.cpu)
     bounds = {
         "CORE": (0, 0),
@@ -188,8 +192,8 @@ def impose(limits: Limits, layers: frozenset[Layer]) -> None:
         "MSGQUEUE": (0, 0),
         "NPROC": (0, 0),
     }
-    names = {name for layer, its in _BY_LAYER.items() if layer in layers for name in its}
+    names = {name for layer, resources in _BY_LAYER.items() if layer in layers for name in resources}
     for name, bound in bounds.items():
-        if name in names and hasattr(resource, f"RLIMIT_{name}"):  # not every system has all
-            with contextlib.suppress(ValueError, OSError):  # a lower one is in force already
+        if name in names and hasattr(resource, f"RLIMIT_{name}"):  # not every system has all limits
+            with contextlib.suppress(ValueError, OSError):  # a lower limit is in force already
                 resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), bound)

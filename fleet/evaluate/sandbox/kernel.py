@@ -1,10 +1,8 @@
-"""Raw system calls and their numbers.
+"""Raw system calls, and the numbers of those that a sandbox is made with or allows.
 
-Numbers of the system calls that a sandbox is made with and lets through, for the machines it is known to work on.
-
-A test compares them with the kernel's own headers where those are installed.
-
-The few calls to the kernel that Python has no function for, through the C library: an OSError when one fails.
+The numbers are of the machines that the sandbox is known to work on. A test compares them with the headers of the
+kernel where these are installed. `call` and `clone` are for the few calls that Python has no function for; they go
+through the C library and raise OSError when a call fails.
 """
 
 from __future__ import annotations
@@ -17,12 +15,12 @@ from typing import Any, Literal
 Machine = Literal["x86_64", "aarch64"]
 
 
-def _table(text: str) -> dict[str, int]:
+def _parse_numbers(text: str) -> dict[str, int]:
     return {name: int(number) for name, _, number in (entry.partition("=") for entry in text.split())}
 
 
 NUMBERS: dict[Machine, dict[str, int]] = {
-    "x86_64": _table(
+    "x86_64": _parse_numbers(
         """
         read=0 write=1 open=2 close=3 stat=4 fstat=5 lstat=6 poll=7 lseek=8 mmap=9 mprotect=10 munmap=11 brk=12
         rt_sigaction=13 rt_sigprocmask=14 rt_sigreturn=15 ioctl=16 pread64=17 pwrite64=18 readv=19 writev=20
@@ -42,7 +40,7 @@ NUMBERS: dict[Machine, dict[str, int]] = {
         landlock_add_rule=445 landlock_restrict_self=446
         """
     ),
-    "aarch64": _table(
+    "aarch64": _parse_numbers(
         """
         getcwd=17 dup=23 dup3=24 fcntl=25 ioctl=29 mkdirat=34 unlinkat=35 symlinkat=36 linkat=37 renameat=38
         umount2=39 mount=40 pivot_root=41 statfs=43 fstatfs=44 ftruncate=46 fallocate=47 faccessat=48 chdir=49
@@ -73,25 +71,25 @@ MACHINE: Machine | None = {"x86_64": "x86_64", "aarch64": "aarch64"}.get(platfor
 
 
 def call(name: str, *arguments: int | bytes | ctypes.Array[ctypes.c_char] | None) -> int:
-    """A system call by its name."""
+    """Make a system call by its name and return its result; raise OSError if it fails."""
     return _call(_syscall, name, *arguments)
 
 
 def clone(flags: int) -> int:
-    """A copy of this process, as the kernel makes it; Python itself has to be told before and after."""
+    """Copy this process and return as fork does; the caller must notify Python itself before and after."""
     return _call(_syscall_as_python, "clone", flags, 0, 0, 0, 0)
 
 
 def _call(function: Any, name: str, *arguments: int | bytes | ctypes.Array[ctypes.c_char] | None) -> int:
     if MACHINE is None or function is None:
         raise OSError(f"the system calls of {platform.machine()} are not known")
-    result: int = function(ctypes.c_long(NUMBERS[MACHINE][name]), *map(_argument, arguments))
+    result: int = function(ctypes.c_long(NUMBERS[MACHINE][name]), *map(_convert_argument, arguments))
     if result == -1:
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}")
     return result
 
 
-def _argument(value: int | bytes | ctypes.Array[ctypes.c_char] | None) -> object:
-    """Integers as wide as a register: the C library passes them on as they come."""
+def _convert_argument(value: int | bytes | ctypes.Array[ctypes.c_char] | None) -> object:
+    """Return an argument for the C library, with integers as wide as a register: it passes them on unchanged."""
     return ctypes.c_long(value) if isinstance(value, int) else value

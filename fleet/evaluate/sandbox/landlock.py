@@ -1,7 +1,7 @@
-"""Landlock: from here on this process reads below the paths it was given, writes below those it may, and no more.
+"""Landlock: a process that can read only below the paths it is granted, and write only below those granted for that.
 
-The kernel checks what is opened by where it really lies, so a symlink or a mount leads nowhere else. Newer kernels can
-do more (truncating, ioctl, TCP ports, abstract sockets, signals): all that this one knows is forbidden.
+The kernel checks where an opened file really is, so a symlink or a mount leads nowhere else. Newer kernels can forbid
+more (truncating, ioctl, TCP ports, abstract sockets, signals): everything that this kernel can forbid is forbidden.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ASK_VERSION, _PATH_BENEATH = 1, 1
 
 
 class Access(IntFlag):
-    """What can be done with files, in the kernel's bits."""
+    """The kinds of access to files, as the kernel's bits."""
 
     EXECUTE = 1 << 0
     WRITE_FILE = 1 << 1
@@ -59,12 +59,12 @@ _ABSTRACT_SOCKETS, _SIGNALS = 1, 2
 
 
 def version() -> int:
-    """Of the kernel's Landlock, from 1 on; an OSError when it has none or it is switched off."""
+    """Return the version of the kernel's Landlock, 1 or more; raise OSError when it has none or it is switched off."""
     return kernel.call("landlock_create_ruleset", None, 0, _ASK_VERSION)
 
 
 def handled(known: int) -> tuple[Access, int, int]:
-    """Everything that this version can forbid: to files, to ports, and to what is outside of the sandbox."""
+    """Return all that a version can forbid: access to files, to ports, and to what is outside of the sandbox."""
     files = Access(_FIRST_13_BITS)
     for since, more in ((2, Access.REFER), (3, Access.TRUNCATE), (5, Access.IOCTL_DEV)):
         files |= more if known >= since else Access(0)
@@ -74,10 +74,11 @@ def handled(known: int) -> tuple[Access, int, int]:
 
 
 def restrict(granted: Iterable[tuple[str, Access]]) -> None:
-    """From here on for this thread and those it starts; it cannot be taken back. A path that is not there is none."""
-    known = version()
-    files, ports, outside = handled(known)
-    attributes = struct.pack("=QQQ", files, ports, outside)[: 24 if known >= 6 else 16 if known >= 4 else 8]
+    """Restrict this thread, and those it starts, to the granted paths for good; missing paths are left out."""
+    kernel_version = version()
+    files, ports, outside = handled(kernel_version)
+    length = 24 if kernel_version >= 6 else 16 if kernel_version >= 4 else 8
+    attributes = struct.pack("=QQQ", files, ports, outside)[:length]
     ruleset = kernel.call("landlock_create_ruleset", attributes, len(attributes), 0)
     try:
         for path, access in granted:
@@ -89,6 +90,7 @@ def restrict(granted: Iterable[tuple[str, Access]]) -> None:
 
 
 def _grant(ruleset: int, path: str, access: Access) -> None:
+    """Grant access to a path and what is below it; raise FileNotFoundError if it is missing."""
     place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         allowed = access if stat.S_ISDIR(os.fstat(place).st_mode) else access & _OF_A_FILE

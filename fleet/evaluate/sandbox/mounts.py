@@ -1,9 +1,9 @@
 # ruff: noqa: PTH102, PTH110, PTH112, PTH116, PTH120 - every worker does this first: plain calls take a third of the time
-"""What a worker sees of the machine: the tree, Python with its packages and libraries, a few devices, its own /tmp.
+"""The part of the machine that a worker sees: the tree, Python with its libraries, a few devices, its own /tmp.
 
-The list is made once per zygote and serves both levels: as mounts where there is a mount namespace, so that nothing
-else is there at all, and as what Landlock grants. Nothing in it is one person's: no home, no /proc, and of /etc what
-the standard library asks for.
+A zygote makes the list once, and it serves both levels: as mounts where there is a mount namespace, so that nothing
+else exists there at all, and as what Landlock grants. Nothing in it is personal: no home directory, no /proc, and of
+/etc only what the standard library reads.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from fleet.evaluate.sandbox.landlock import LIST, READ, WRITE, Access
 
 TEMPORARY = "/tmp"  # noqa: S108 - the worker's own
 TEMPORARY_BYTES, TEMPORARY_FILES = 16 * 1024 * 1024, 1024
-HIDDEN = frozenset({".git"})  # may hold addresses with passwords, and what nobody committed
+HIDDEN = frozenset({".git"})  # may hold addresses with passwords, and files that were never committed
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache")
 _ASKED_BY_PYTHON = ("/usr/share/zoneinfo", "/etc/localtime", "/etc/mime.types")
-_STAGE = "/sys"  # any directory that nobody needs to read from; what is mounted there is seen by this process only
+_STAGE = "/sys"  # any directory that no worker reads; only this process sees what is mounted there
 
 _NO_SUID, _NO_DEVICES, _NO_PROGRAMS, _RDONLY = 2, 4, 8, 1  # MS_* and MOUNT_ATTR_*: the same numbers
 _BIND, _RECURSIVE, _PRIVATE, _DETACH = 4096, 16384, 1 << 18, 2
@@ -36,10 +36,15 @@ _AT_CURRENT, _AT_RECURSIVE = -100, 0x8000
 
 @dataclass(frozen=True, slots=True)
 class Mounts:
-    installed: tuple[str, ...]  # readable, each with what is below
+    """The view of a worker, besides the tree."""
+
+    installed: tuple[str, ...]  # readable paths, each with what is below
 
     def granted(self, root: str, *more: str, writing: bool) -> Iterator[tuple[str, Access]]:
-        """For Landlock. `more` are other directories to read, each with what is below."""
+        """Yield the paths that Landlock grants, and the access to each.
+
+        `more` are other directories to read, each with what is below.
+        """
         yield from ((path, READ) for path in (*self.installed, *more))
         yield from ((device, Access.READ_FILE | Access.WRITE_FILE) for device in DEVICES)
         if writing:
@@ -48,22 +53,24 @@ class Mounts:
         if HIDDEN.isdisjoint(entry.name for entry in entries):
             yield root, READ
             return
-        yield root, LIST  # of everything; but the files of each entry only, and so not of the hidden ones
+        yield root, LIST  # lists everything; files are granted per entry, and so not those of hidden ones
         for entry in entries:
-            if entry.name not in HIDDEN and not entry.is_symlink():  # where it leads would be granted, and not it
+            if (
+                entry.name not in HIDDEN and not entry.is_symlink()
+            ):  # a grant would be for its target, and not for the link
                 yield entry.path, READ
 
     def mount(self, root: str, *more: str) -> None:
-        """Make it all there is, in this process' own mount namespace, and go to the tree."""
+        """Make the view all that exists in this process' own mount namespace, and change into the tree."""
         _mount("tmpfs", _STAGE, "tmpfs", _NO_SUID | _NO_DEVICES, "mode=755,size=1m,nr_inodes=4096")
         os.mkdir(_STAGE + TEMPORARY)
         options = f"mode=1777,size={TEMPORARY_BYTES},nr_inodes={TEMPORARY_FILES}"
         _mount("tmpfs", _STAGE + TEMPORARY, "tmpfs", _NO_SUID | _NO_DEVICES | _NO_PROGRAMS, options)
-        made = {"", TEMPORARY}
+        directories = {"", TEMPORARY}  # that exist in the view
         for path in _outermost((*self.installed, root, *more)):
-            _bind(path, _NO_SUID | _NO_DEVICES, made)
+            _bind(path, _NO_SUID | _NO_DEVICES, directories)
         for device in DEVICES:
-            _bind(device, _NO_SUID, made)
+            _bind(device, _NO_SUID, directories)
         for hidden in (f"{root}/{name}" for name in HIDDEN):
             if os.path.isdir(hidden):
                 _mount("tmpfs", _STAGE + hidden, "tmpfs", _RDONLY, "mode=0,size=4k")
@@ -77,7 +84,7 @@ class Mounts:
 
 
 def installed_mounts() -> Mounts:
-    """What this Python consists of, as far as it is there. Each is a place for packages; none is a person's."""
+    """Return the existing paths that this Python consists of. Each is for installed files; none is personal."""
     paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     paths |= {path for path in sys.path if Path(path).name in ("site-packages", "dist-packages", "lib-dynload")}
     paths |= {str(Path(sysconfig.get_path("stdlib")).parent)} - {"/"}  # libpython
@@ -86,12 +93,12 @@ def installed_mounts() -> Mounts:
 
 
 def make_private() -> None:
-    """What is mounted from here on is not seen outside, nor the other way round."""
+    """Hide later mounts of this mount namespace from all others, and theirs from this one."""
     _mount("none", "/", "", _RECURSIVE | _PRIVATE, "")
 
 
 def _outermost(paths: tuple[str, ...]) -> list[str]:
-    """Without those that lie in another one of them."""
+    """Return the paths that are not below another one of them."""
     kept: list[str] = []
     for path in sorted(set(paths)):
         if not any(path.startswith(f"{above}/") for above in kept):
@@ -99,32 +106,33 @@ def _outermost(paths: tuple[str, ...]) -> list[str]:
     return kept
 
 
-def _bind(path: str, flags: int, made: set[str]) -> None:
-    """The same file or directory at the same place, readable only; missing ones are left out."""
+def _bind(path: str, flags: int, directories: set[str]) -> None:
+    """Mount a file or directory at the same path of the view, read-only; do nothing if it is missing."""
     try:
         is_directory = stat.S_ISDIR(os.stat(path).st_mode)
     except FileNotFoundError:
         return
-    _make_directories(path if is_directory else os.path.dirname(path), made)
+    _make_directories(path if is_directory else os.path.dirname(path), directories)
     if not is_directory:
         os.close(os.open(_STAGE + path, os.O_CREAT | os.O_WRONLY, 0o644))
     _mount(path, _STAGE + path, "", _BIND | _RECURSIVE, "")
     _protect(_STAGE + path, flags, _AT_RECURSIVE)
 
 
-def _make_directories(path: str, made: set[str]) -> None:
-    if path in made:
+def _make_directories(path: str, directories: set[str]) -> None:
+    """Make a directory of the view and those above it, unless they are among the existing `directories`."""
+    if path in directories:
         return
-    _make_directories(path.rpartition("/")[0], made)
-    with contextlib.suppress(FileExistsError):  # below a tree that is there already
+    _make_directories(path.rpartition("/")[0], directories)
+    with contextlib.suppress(FileExistsError):  # below a tree that is mounted already
         os.mkdir(_STAGE + path, 0o755)
-    made.add(path)
+    directories.add(path)
 
 
-def _protect(place: str, flags: int, how: int) -> None:
-    """Read-only, on top of whatever flags the mount has already."""
+def _protect(place: str, flags: int, lookup: int) -> None:
+    """Make a mount read-only, in addition to the flags that it has already."""
     attributes = (flags | _RDONLY).to_bytes(8, sys.byteorder) + bytes(24)
-    kernel.call("mount_setattr", _AT_CURRENT, place.encode(), how, attributes, len(attributes))
+    kernel.call("mount_setattr", _AT_CURRENT, place.encode(), lookup, attributes, len(attributes))
 
 
 def _mount(source: str, place: str, kind: str, flags: int, options: str) -> None:

@@ -1,15 +1,13 @@
-"""System call filter.
+"""The filter of system calls: which ones a worker may make, and an assembler for the program that the kernel runs.
 
-A small assembler for the programs that seccomp runs before each system call: classic BPF, eight bytes a step.
+A worker may read files, use memory and time, handle its own signals and write its answer; all other calls fail. The
+list names what is allowed, so that calls which its author did not think of, and calls of future kernels, are refused.
+A refusal is an error (EPERM) at the user's line, like any other file or socket that cannot be opened. Landlock leaves
+much to this layer: it checks the files that are opened, but not modes, owners, times, locks and signals.
 
-A program here is a list of rules. A rule is for one system call: allowed when each condition on its arguments holds.
-There are no jumps further than the next rule, so nothing can be out of reach, and what no rule allows is refused.
-
-Which system calls a worker may make: reading files, memory, time, its own signals, and its answer. All else fails.
-
-A list of what is allowed, so that what nobody thought of, and what kernels learn in the years to come, is refused.
-Refusals are errors (EPERM), at the user's line, like any other file or socket that cannot be had. Landlock leaves much
-to this layer: it knows files that are opened, but not modes, owners, times, locks and signals.
+The kernel runs the program before each system call: classic BPF, eight bytes a step. A program here is a list of rules.
+A rule is for one system call and allows it when each condition on its arguments holds. No jump goes further than the
+next rule, so every rule is reached, and a call that no rule allows is refused.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from functools import cache
 from fleet.evaluate.sandbox import kernel
 from fleet.evaluate.sandbox.kernel import NUMBERS, Machine
 
-# What the program looks at: struct seccomp_data {int nr; u32 arch; u64 instruction_pointer; u64 args[6];}
+# The input of the program: struct seccomp_data {int nr; u32 arch; u64 instruction_pointer; u64 args[6];}
 NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16
 
 LOAD, AND, RETURN = 0x20, 0x54, 0x06  # BPF_LD|W|ABS, BPF_ALU|AND|K, BPF_RET|K
@@ -38,18 +36,21 @@ _STEP = struct.Struct("=HBBI")
 
 @dataclass(frozen=True, slots=True)
 class Step:
+    """One instruction of the program."""
+
     code: int
     value: int
-    then: int = 0  # steps to leap over when a comparison holds
-    otherwise: int = 0
+    then: int = 0  # steps to skip when a comparison holds
+    otherwise: int = 0  # steps to skip when it does not hold
 
     def packed(self) -> bytes:
+        """Return the instruction as the kernel reads it."""
         return _STEP.pack(self.code, self.then, self.otherwise, self.value)
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """Holds when the argument, its bits outside of `mask` ignored, is one of `values`."""
+    """A condition that holds when an argument, its bits outside of `mask` ignored, is one of `values`."""
 
     index: int
     values: tuple[int, ...]
@@ -58,55 +59,62 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
+    """A system call that is allowed when all conditions hold."""
+
     number: int
     conditions: tuple[Argument, ...] = ()
 
 
 def program(architecture: int, refused: int, rules: Iterable[Rule], more: bytes = b"") -> bytes:
-    """The whole: another architecture kills, rules allow (`more`: assembled before), all else is `refused`."""
-    return _beginning(architecture) + assemble(rules) + more + _packed([Step(RETURN, ERROR | refused)])
+    """Return a whole program: another architecture kills, rules allow, and all other calls fail with `refused`.
+
+    `more` are rules that were assembled before.
+    """
+    return _assemble_beginning(architecture) + assemble(rules) + more + _pack_steps([Step(RETURN, ERROR | refused)])
 
 
-def _beginning(architecture: int) -> bytes:
+def _assemble_beginning(architecture: int) -> bytes:
+    """Return the steps that kill calls of another architecture and load the number of the call."""
     steps = [
         Step(LOAD, ARCHITECTURE),
         Step(EQUAL, architecture, then=1),
         Step(RETURN, KILL),
         Step(LOAD, NUMBER),
     ]
-    if architecture == 0xC000003E:  # x32: the same architecture with other numbers, and a history of holes
+    if architecture == 0xC000003E:  # x32: the same architecture with other numbers, and a history of vulnerabilities
         steps += [Step(NOT_LESS, 0x40000000, otherwise=1), Step(RETURN, KILL)]
-    return _packed(steps)
+    return _pack_steps(steps)
 
 
 def assemble(rules: Iterable[Rule], answers: dict[int, int] | None = None) -> bytes:
-    """Some rules, and calls that get an error of their own; such pieces can be put behind each other."""
+    """Return a piece of a program: rules, and `answers`, calls with their own errors. Pieces can be concatenated."""
     steps: list[Step] = []
     for number, error in (answers or {}).items():
         steps += [Step(EQUAL, number, otherwise=1), Step(RETURN, ERROR | error)]
     for rule in rules:
-        steps += _rule(rule)
-    return _packed(steps)
+        steps += _assemble_rule(rule)
+    return _pack_steps(steps)
 
 
-def _packed(steps: Iterable[Step]) -> bytes:
+def _pack_steps(steps: Iterable[Step]) -> bytes:
     return b"".join(step.packed() for step in steps)
 
 
-def _rule(rule: Rule) -> list[Step]:
-    body = [step for condition in rule.conditions for step in _condition(condition)]
+def _assemble_rule(rule: Rule) -> list[Step]:
+    """Return the steps of a rule, which end with the number of the call loaded again."""
+    body = [step for condition in rule.conditions for step in _assemble_condition(condition)]
     body.append(Step(RETURN, ALLOW))
     if rule.conditions:
-        body.append(Step(LOAD, NUMBER))  # where a condition did not hold; the next rule looks at the number again
-    inner = _resolved(body)
+        body.append(Step(LOAD, NUMBER))  # where a condition did not hold; the next rule compares the number again
+    inner = _resolve_jumps(body)
     return [Step(EQUAL, rule.number, otherwise=len(inner)), *inner]
 
 
-_FAIL = 255  # in the place of a distance: to the end of the rule
+_FAIL = 255  # in the place of a distance: a jump to the end of the rule
 
 
-def _condition(condition: Argument) -> list[Step]:
-    """Both halves of the argument: a comparison sees 32 bits, and the other half must not be free for the taking."""
+def _assemble_condition(condition: Argument) -> list[Step]:
+    """Return the steps that compare both halves of an argument: each comparison sees only 32 bits of it."""
     mask_low, mask_high = condition.mask & 0xFFFFFFFF, condition.mask >> 32
     low, high = ARGUMENTS + 8 * condition.index, ARGUMENTS + 8 * condition.index + 4  # little endian
     (upper,) = {value >> 32 for value in condition.values}
@@ -119,8 +127,8 @@ def _condition(condition: Argument) -> list[Step]:
     return steps
 
 
-def _resolved(body: Sequence[Step]) -> list[Step]:
-    """Distances for those that lead to the last step, which loads the number again."""
+def _resolve_jumps(body: Sequence[Step]) -> list[Step]:
+    """Return the steps with distances for those that jump to the last step, which loads the number again."""
     last = len(body) - 1
     return [
         Step(step.code, step.value, step.then, last - place - 1) if step.otherwise == _FAIL else step
@@ -131,7 +139,7 @@ def _resolved(body: Sequence[Step]) -> list[Step]:
 ARCHITECTURES: dict[Machine, int] = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _SET_MODE_FILTER, _ALL_THREADS = 1, 1
 
-_INT = 0xFFFFFFFF  # the kernel looks at the lower half of an int only
+_INT = 0xFFFFFFFF  # the kernel uses the lower half of an int only
 
 _FREE = """
     read readv pread64 preadv write writev pwrite64 lseek close close_range
@@ -147,13 +155,13 @@ _FREE = """
     poll ppoll select pselect6 pipe pipe2 dup dup2 dup3
     exit exit_group
     """
-# With a /tmp of one's own. What may be changed there and nowhere else is Landlock's and the mounts' to say.
+# With a private /tmp. Landlock and the mounts decide that these calls change files there and nowhere else.
 _WRITING = """
     mkdir mkdirat unlink unlinkat rmdir rename renameat renameat2 link linkat symlink symlinkat
     ftruncate fallocate fsync fdatasync pwritev
     """
 FREE, WRITING = frozenset(_FREE.split()), frozenset(_WRITING.split())
-# Newer calls with a structure that a filter cannot look into: without them the C library takes the older ones.
+# Newer calls with a structure that a filter cannot read: without them the C library uses the older ones.
 UNKNOWN = ("clone3", "openat2")
 
 _CHANGES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -162,33 +170,33 @@ _QUESTIONS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS, TIOCGWI
 
 
 def confine_arguments(machine: Machine, own_pid: int, *, writing: bool) -> bytes:
-    """The program for a worker of this process number."""
-    abort = Rule(NUMBERS[machine]["tgkill"], (Argument(0, (own_pid,), _INT),))  # also for what is like abort()
+    """Return the program for a worker with this process number."""
+    abort = Rule(NUMBERS[machine]["tgkill"], (Argument(0, (own_pid,), _INT),))  # for abort() and similar
     return program(ARCHITECTURES[machine], errno.EPERM, [abort], common(machine, writing=writing))
 
 
 @cache
 def common(machine: Machine, *, writing: bool) -> bytes:
-    """What is the same for all: a zygote has it ready before it forks."""
+    """Return the rules that are the same for all workers; a zygote assembles them before it forks."""
     numbers = NUMBERS[machine]
     rules = [Rule(numbers[name]) for name in sorted(FREE | WRITING if writing else FREE) if name in numbers]
 
-    def when(name: str, *conditions: Argument) -> None:
+    def allow(name: str, *conditions: Argument) -> None:
         if name in numbers:
             rules.append(Rule(numbers[name], conditions))
 
     for name, flags in (("open", 1), ("openat", 2)):
-        when(name, *(() if writing else (Argument(flags, (0,), _CHANGES),)))
-    when("fcntl", Argument(1, _DESCRIPTOR_COMMANDS, _INT))  # not F_SETOWN: that sends signals to others
-    when("ioctl", Argument(1, _QUESTIONS, _INT))  # not TIOCSTI: that types into a terminal
-    when("prlimit64", Argument(0, (0,), _INT), Argument(2, (0,)))  # ask for one's own, set none
+        allow(name, *(() if writing else (Argument(flags, (0,), _CHANGES),)))
+    allow("fcntl", Argument(1, _DESCRIPTOR_COMMANDS, _INT))  # not F_SETOWN: that sends signals to other processes
+    allow("ioctl", Argument(1, _QUESTIONS, _INT))  # not TIOCSTI: that types into a terminal
+    allow("prlimit64", Argument(0, (0,), _INT), Argument(2, (0,)))  # read its own limits, set none
     return assemble(rules, {numbers[name]: errno.ENOSYS for name in UNKNOWN})
 
 
 def restrict(filter_program: bytes) -> None:
-    """From here on for all threads of this process; it cannot be taken back."""
+    """Impose a program on all threads of this process for good; raise OSError if that fails."""
     steps = ctypes.create_string_buffer(filter_program, len(filter_program))
     header = struct.pack("@HP", len(filter_program) // 8, ctypes.addressof(steps))
-    # The thread that could not be brought along is the result, if there is one.
+    # The result is the thread that could not be brought along, or 0.
     if kernel.call("seccomp", _SET_MODE_FILTER, _ALL_THREADS, header):
         raise OSError(errno.EBUSY, "seccomp: a thread could not be brought along")

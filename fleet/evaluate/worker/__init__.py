@@ -1,1 +1,1 @@
-"""The child process that runs user code. Only the zygote loads what users write with."""
+"""The child process that runs user code. Only the zygote imports the model that stacks are written with."""

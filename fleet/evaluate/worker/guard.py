@@ -1,9 +1,10 @@
-"""What a stack cannot do, said at the line that tries: start processes, talk to the network, end its own process.
+"""The refusal, at the line that tries, of what a stack cannot do: start processes, use the network, end its process.
 
-A stack describes; whatever it finds out by itself would make two evaluations differ. This is a help, not a wall: code
-that means harm gets around it, and for that there are the limits, the zygote's care for processes, and the sandbox.
-It also notes which files of the repository were read and which of its directories were listed, so that a stack none of
-whose files changed need not be evaluated again; and what else of the machine was looked at: then that is not so.
+A stack describes; what it found out by itself would make two evaluations differ. This module helps the user and is no
+security boundary: hostile code gets around it, and is held by the limits, the zygote and the sandbox instead. The
+module also notes which files of the repository were read and which of its directories were listed: a stack is not
+evaluated again while these are unchanged. That does not hold for a stack that read other files of the machine, so these
+are noted, too.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ HINTS = {
 
 
 class RefusedError(PermissionError):
-    """An OSError, so that libraries which merely try (and can do without) go on."""
+    """The refusal of an action; an OSError, so that libraries which can do without the action go on."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -68,41 +69,44 @@ class Ledger:
 
     def __init__(self, root: Path, packages: str) -> None:
         self._root = str(root) + os.sep
-        self._installed = (*_installed(), *([packages + os.sep] if packages else []))
+        self._installed = (*_list_installed(), *([packages + os.sep] if packages else []))
         self._files: set[str] = set()
         self._directories: set[str] = set()
         self._foreign: set[str] = set()
 
     def note(self, event: str, path: object) -> None:
+        """Note that a path was opened or listed."""
         if not isinstance(path, str | bytes | os.PathLike):
             return  # a descriptor of a file that was opened before
         full = os.path.normpath(Path.cwd() / os.fsdecode(path))
         if (full + os.sep).startswith(self._root) and "site-packages" not in full:
-            noted = self._files if event == "open" else self._directories
-            noted.add(full[len(self._root) :].replace(os.sep, "/") or ".")
+            paths = self._files if event == "open" else self._directories
+            paths.add(full[len(self._root) :].replace(os.sep, "/") or ".")
         elif not full.startswith(self._installed):
             self._foreign.add(full)
 
     def files(self) -> list[str]:
+        """Return the files of the repository that were opened and exist."""
         return sorted(file for file in self._files if Path(self._root, file).is_file())
 
     def directories(self) -> list[str]:
+        """Return the directories of the repository that were listed."""
         return sorted(self._directories)
 
     def foreign(self) -> list[str]:
-        """What is neither of the repository nor of Python, its packages or fleet; a few of them say enough."""
+        """Return the first few paths that are neither of the repository nor of Python, its packages or fleet."""
         return sorted(self._foreign)[:10]
 
 
-def _installed() -> tuple[str, ...]:
-    """Where that lies which changes only when something is installed, and the time zones."""
+def _list_installed() -> tuple[str, ...]:
+    """Return the directories that change only by an installation, and those of time zones and devices."""
     paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     paths |= {ROOT, "/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/dev"}
     return tuple(path + os.sep for path in {*paths, *map(os.path.realpath, paths)})
 
 
 def stand_guard(root: Path, packages: str = "") -> Ledger:
-    """From here on in this process; it cannot be taken back."""
+    """Refuse what a stack cannot do in this process from now on, for good; return the ledger of what it reads."""
     ledger = Ledger(root, packages)
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -122,6 +126,6 @@ def stand_guard(root: Path, packages: str = "") -> Ledger:
 
 
 def _called_by_import() -> bool:
-    """The import system lists every directory it searches; which file it then takes is noted anyway."""
+    """Return whether the import system lists a directory: it lists all it searches, and opening a file is noted."""
     frame = sys._getframe(2)
     return frame.f_code.co_filename.startswith("<frozen importlib")

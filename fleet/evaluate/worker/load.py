@@ -1,18 +1,15 @@
-"""Load user files; what they may import.
+"""The import of user files by their path, and the rules for what they may import.
 
-What a stack may import: the standard library, fleet's public modules, the repository, and what its lockfile names.
+A user file is compiled from its text alone. No compiled file is written beside it and none is trusted: what runs is
+what the file says. Sibling modules can be imported from the repository's root and from the directory of the stacks;
+packages of the lockfile come last in the search, so that they replace neither those nor the standard library.
 
-Not what happens to be installed where fleet runs: a stack that uses it would mean another thing on the next machine.
-So a zygote takes the places of installed packages out of the search, and out of sight what fleet has loaded from there
-for itself. What fleet brings for stacks stays: pydantic, which the model is made of.
+A stack may import the standard library, fleet's public modules, the repository, and what its lockfile names. It may not
+import what happens to be installed where fleet runs, because it would mean another thing on the next machine. So a
+zygote removes the directories of installed packages from the search, and the modules that fleet itself has loaded from
+them. What fleet provides to stacks stays: pydantic, which the model is made of.
 
-Like the audit hook this is a help and no wall: walls are the sandbox' business.
-
-Import files of a user's repository by their path, from their text alone.
-
-Nothing is written beside them and no compiled file is believed: what runs is what stands in the file. Sibling modules
-can be imported from the repository's root and from the directory of the stacks; packages of the lockfile come last, so
-that they replace neither those nor the standard library.
+Like the audit hook this helps the user and is no security boundary; that is the sandbox.
 """
 
 from __future__ import annotations
@@ -33,11 +30,11 @@ _SHARED = frozenset(
     {"fleet", "pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection", "__main__"}
 )
 _STANDARD = (BuiltinImporter, FrozenImporter, PathFinder)
-_beside: list[str] = []  # where packages are installed that are not for stacks
+_beside: list[str] = []  # directories of installed packages that are not for stacks
 
 
 class RefusedImportError(ModuleNotFoundError):
-    """One that code which merely tries, and can do without, may catch."""
+    """The refusal of an import; a ModuleNotFoundError, which code that can do without the module catches."""
 
     def __init__(self, name: str, message: str, hint: str) -> None:
         super().__init__(message, name=name)
@@ -46,7 +43,7 @@ class RefusedImportError(ModuleNotFoundError):
 
 
 def narrow() -> None:
-    """In a zygote, when all that fleet needs is loaded: from here on imports find the standard library alone."""
+    """Let imports find the standard library alone from now on; for a zygote that has loaded all that fleet needs."""
     own = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
     archive = f"python{sys.version_info.major}{sys.version_info.minor}.zip"
     kept = [path for path in sys.path if _is_standard(path, own) or Path(path).name == archive]
@@ -59,26 +56,27 @@ def narrow() -> None:
             del sys.modules[name]
 
 
-def _is_standard(path: str, own: tuple[str, ...]) -> bool:
+def _is_standard(path: str, standard: tuple[str, ...]) -> bool:
+    """Return whether an entry of the import path is of the standard library."""
     parts = Path(path).parts
-    return path.startswith(own) and not {"site-packages", "dist-packages"} & set(parts)
+    return path.startswith(standard) and not {"site-packages", "dist-packages"} & set(parts)
 
 
 def module_is_beside(name: str) -> bool:
-    """Whether it is installed where fleet is, and so there for fleet and not for stacks."""
+    """Return whether a module is installed beside fleet, and so available to fleet and not to stacks."""
     top = name.partition(".")[0]
     return bool(_beside) and PathFinder.find_spec(top, _beside) is not None
 
 
 def _import(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:  # noqa: A002
-    """As the statement does it, in modules of the repository: of fleet itself only what is meant for stacks."""
+    """Import as the statement does; raise RefusedImportError for a module of fleet that is not for stacks."""
     if level == 0 and name.partition(".")[0] == "fleet":
-        asked = [name, *(f"{name}.{one}" for one in fromlist or () if f"{name}.{one}" in sys.modules)]
-        for one in asked:
-            if not _OF_FLEET.fullmatch(one):
+        submodules = [f"{name}.{item}" for item in fromlist or () if f"{name}.{item}" in sys.modules]
+        for module in [name, *submodules]:
+            if not _OF_FLEET.fullmatch(module):
                 raise RefusedImportError(
-                    one,
-                    f"{one} is not for stacks",
+                    module,
+                    f"{module} is not for stacks",
                     "import from fleet and fleet.apps: what is there stays as it is when fleet changes inside",
                 )
     return builtins.__import__(name, globals, locals, fromlist, level)
@@ -88,7 +86,7 @@ FOR_USERS: dict[str, Any] = {**vars(builtins), "__import__": _import}
 
 
 class TextLoader(SourceFileLoader):
-    """As Python's own, but blind to __pycache__: without a time stamp it neither reads nor writes there."""
+    """A source loader that ignores __pycache__: without a file's time stamp, Python neither reads nor writes it."""
 
     def path_stats(self, path: str) -> dict[str, int]:
         raise OSError(f"{path} is always compiled from its text")
@@ -99,8 +97,8 @@ class TextLoader(SourceFileLoader):
 
 
 def make_importable(root: Path, *directories: str, packages: str = "") -> None:
-    """Let user code import modules of the repository, and packages."""
-    sys.path_hooks.insert(0, _finder_for(root))
+    """Let user code import modules of the repository, and the packages of the lockfile."""
+    sys.path_hooks.insert(0, _make_finder(root))
     entries = [str(root), *(str(root / directory) for directory in directories)]
     for entry in entries:
         sys.path_importer_cache.pop(entry, None)
@@ -108,10 +106,12 @@ def make_importable(root: Path, *directories: str, packages: str = "") -> None:
     sys.path += [packages] if packages else []
 
 
-def _finder_for(root: Path) -> Callable[[str], FileFinder]:
+def _make_finder(root: Path) -> Callable[[str], FileFinder]:
+    """Return a path hook for directories of the repository, which loads modules from their text."""
+
     def finder(path: str) -> FileFinder:
-        inside = Path(path)
-        if not inside.is_relative_to(root) or "site-packages" in inside.relative_to(root).parts:
+        directory = Path(path)
+        if not directory.is_relative_to(root) or "site-packages" in directory.relative_to(root).parts:
             raise ImportError(path=path)
         return FileFinder(path, (TextLoader, [".py"]))
 
@@ -119,9 +119,9 @@ def _finder_for(root: Path) -> Callable[[str], FileFinder]:
 
 
 def load(root: Path, file: str) -> ModuleType:
-    """The module in `file`, relative to the root: under the name by which a sibling would import it."""
+    """Return the module in `file`, relative to the root, loaded under the name by which a sibling would import it."""
     name = file.removesuffix(".py").replace("/", ".")
-    if name in sys.modules:  # a sibling did
+    if name in sys.modules:  # a sibling has imported it
         return sys.modules[name]
     path = str(root / file)
     spec = spec_from_file_location(name, path, loader=TextLoader(name, path))

@@ -1,6 +1,6 @@
-"""What workers do with user code: load files, find clusters or stacks, run each stack for its clusters, render.
+"""The tasks of workers: load user files, find clusters or stacks, run each stack for its clusters, render.
 
-Only ever imported by a zygote. What is returned is plain data; `answer.py` is the reader on the other side.
+Only a zygote imports this module. The results are plain data, which the parent reads with `answer.py`.
 """
 
 from __future__ import annotations
@@ -25,43 +25,43 @@ Note = Callable[[str, int], None]
 
 
 def find_clusters(job: Job, note: Note) -> dict[str, Any]:
-    """All clusters that the files declare, or what is wrong with each file."""
+    """Return all clusters that the files declare, and a problem for each file that cannot be loaded."""
     root = Path(job.root)
-    found_clusters: list[ClusterData] = []
+    clusters: list[ClusterData] = []
     problems = []
     with relative_to(root):
         for file in job.files:
             note(file, 1)
             try:
-                with open_discovery() as found:
+                with open_discovery() as discovery:
                     load.load(root, file)
             except MemoryError:
                 raise
             except Exception as error:
                 problems.append(explain(error, root, job, (file, 1)))
                 continue
-            found_clusters += [_data(cluster) for cluster in found.clusters]
-    return {"clusters": found_clusters, "problems": problems}
+            clusters += [_convert_cluster(cluster) for cluster in discovery.clusters]
+    return {"clusters": clusters, "problems": problems}
 
 
 def run_stacks(job: Job, note: Note) -> dict[str, Any]:
-    """The stacks of one file, each for all its clusters: done, waiting for another's export, or a problem."""
+    """Return the stacks of one file, each for all its clusters: done, waiting for an export, or with a problem."""
     root = Path(job.root)
     (file,) = job.files
-    known = [_cluster(data) for data in job.clusters]
+    clusters = [_make_cluster(data) for data in job.clusters]
     done: list[StackResult] = []
     waiting, problems = [], []
     with relative_to(root):
         note(file, 1)
-        with open_discovery() as found:
+        with open_discovery() as discovery:
             load.load(root, file)
-        mine = [stack for stack in found.stacks if stack.source.file == file]  # not those it imported from a sibling
-        for stack in mine:
+        own_stacks = [stack for stack in discovery.stacks if stack.source.file == file]  # not those of a sibling
+        for stack in own_stacks:
             if job.only is not None and stack.name not in job.only:
                 continue
             note(file, stack.source.line)
             try:
-                done.append(_evaluated(stack, known, job.exports))
+                done.append(_evaluate_stack(stack, clusters, job.exports))
             except MemoryError:
                 raise
             except Exception as error:
@@ -70,23 +70,24 @@ def run_stacks(job: Job, note: Note) -> dict[str, Any]:
                     waiting.append({"stack": stack.name, "wants": error.asked.stack, "problem": problem})
                 else:
                     problems.append(problem)
-    declared = [{"name": stack.name, "source": stack.source} for stack in mine]
+    declared = [{"name": stack.name, "source": stack.source} for stack in own_stacks]
     return {"declared": declared, "stacks": done, "waiting": waiting, "problems": problems}
 
 
-def _evaluated(
-    stack: Stack, known: list[Cluster], exports: Mapping[str, Mapping[str, Mapping[str, Any]]]
+def _evaluate_stack(
+    stack: Stack, clusters: list[Cluster], exports: Mapping[str, Mapping[str, Mapping[str, Any]]]
 ) -> StackResult:
-    placed = stack.clusters(known)
-    waves = stack.rollout.order(placed, source=stack.source)
+    """Return the result of a stack for all its clusters; raise MissingOutputError where it must wait for an export."""
+    own_clusters = stack.clusters(clusters)
+    waves = stack.rollout.order(own_clusters, source=stack.source)
     desired, needs = [], set(stack.depends_on)
-    for cluster in placed:
+    for cluster in own_clusters:
         outputs = {name: by_cluster[cluster.name] for name, by_cluster in exports.items() if cluster.name in by_cluster}
         try:
             collected = collect(stack, cluster, outputs=outputs)
             desired.append(render(collected, cluster))
         except MissingOutputError as error:
-            raise _not_there(error, cluster, exports) from None
+            raise _explain_missing_output(error, cluster, exports) from None
         except Exception as error:
             error.add_note(f"while stack {stack.name!r} was evaluated for cluster {cluster.name!r}")
             raise
@@ -94,34 +95,34 @@ def _evaluated(
     return StackResult(
         name=stack.name,
         source=stack.source,
-        clusters=tuple(cluster.name for cluster in placed),
-        rollout=_rollout(stack.rollout, waves),
+        clusters=tuple(cluster.name for cluster in own_clusters),
+        rollout=_convert_rollout(stack.rollout, waves),
         desired=tuple(desired),
         needs=tuple(sorted(needs)),
         drift=stack.drift,
     )
 
 
-def _rollout(one: Rollout, waves: tuple[tuple[str, ...], ...]) -> RolloutData:
+def _convert_rollout(rollout: Rollout, waves: tuple[tuple[str, ...], ...]) -> RolloutData:
     return RolloutData(
         waves,
-        str(one.soak),
-        str(one.timeout),
-        one.max_unavailable,
-        tuple(one.approve),
-        tuple(one.windows),
-        one.timezone,
-        one.freeze,
-        one.on_failure,
-        str(one.rollback_after),
-        rest=bool(one.waves) and len(waves) > len(one.waves),
+        str(rollout.soak),
+        str(rollout.timeout),
+        rollout.max_unavailable,
+        tuple(rollout.approve),
+        tuple(rollout.windows),
+        rollout.timezone,
+        rollout.freeze,
+        rollout.on_failure,
+        str(rollout.rollback_after),
+        rest=bool(rollout.waves) and len(waves) > len(rollout.waves),
     )
 
 
-def _not_there(
+def _explain_missing_output(
     error: MissingOutputError, cluster: Cluster, exports: Mapping[str, Mapping[str, Mapping[str, Any]]]
 ) -> ConfigurationError:
-    """The same error, unless the other stack is known and simply not on this cluster."""
+    """Return the same error, or another one if the other stack was evaluated and is not on this cluster."""
     by_cluster = exports.get(error.asked.stack)
     if by_cluster is None or cluster.name in by_cluster:
         return error
@@ -133,13 +134,13 @@ def _not_there(
     )
 
 
-def _data(cluster: Cluster) -> ClusterData:
+def _convert_cluster(cluster: Cluster) -> ClusterData:
     return ClusterData(
         cluster.name, dict(cluster.labels), cluster.context, cluster.secret, cluster.pull, cluster.source
     )
 
 
-def _cluster(data: dict[str, Any]) -> Cluster:
+def _make_cluster(data: dict[str, Any]) -> Cluster:
     fields = {name: data[name] for name in ("labels", "context", "secret", "pull")}
     cluster = Cluster(data["name"], **fields)
     cluster.__dict__["_source"] = Source(**data["source"])

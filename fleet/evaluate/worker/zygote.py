@@ -4,10 +4,11 @@
        ▲ ◀───level, then ended────────┘                  │
        └───────────────── result, output ────────────────┘
 
-First of all it finds out which sandbox the machine gives, enters what all workers share of it, and says which it is.
+First it finds out which sandbox the machine gives, enters the part that all workers share, and reports which it is.
 
-It runs no user code itself and has no thread. It is the keeper of the workers' processes: ends them in time, ends what
-they leave behind, reaps all, and ends with everything under it when its parent is gone (the control socket closes).
+It runs no user code itself and has no thread. It is the keeper of the workers' processes: it ends them in time, ends
+the processes they leave behind, reaps all of them, and ends together with everything under it when its parent has died
+(the control socket closes).
 
 Started as `python -m fleet.evaluate.worker.zygote FD SANDBOX [disturbed]`.
 """
@@ -39,6 +40,8 @@ from fleet.evaluate.worker import load, worker
 
 @dataclass(slots=True)
 class Running:
+    """A run whose worker has not ended yet."""
+
     run: int
     pid: int  # also its session and process group
     deadline: float
@@ -47,22 +50,25 @@ class Running:
 
 
 class Zygote:
+    """The loop that takes requests and keeps the workers' processes."""
+
     def __init__(self, control: socket.socket, cell: Cell, group: WorkerCgroup, *, loose: bool) -> None:
         self._control = control
         self._cell = cell
         self._group = group
-        self._allowed = (0, 0)  # to the group: memory and tasks
+        self._allowed = (0, 0)  # what the group may use: bytes of memory, and tasks
         self._loose = loose
         self._running: dict[int, Running] = {}  # by pid
-        self._told: set[tuple[int, int]] = set()  # orphans that somebody was told of, and that still die
+        self._told: set[tuple[int, int]] = set()  # orphans that were counted for a run and are still dying
         self._wake, wakeup = os.pipe()
         os.set_blocking(self._wake, False)
         os.set_blocking(wakeup, False)
         signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, _noticed)
-        self._life, self._held = os.pipe()  # the second end is open for as long as we live
+        signal.signal(signal.SIGCHLD, _ignore_signal)
+        self._life, self._held = os.pipe()  # the second end is open while the zygote lives
 
     def serve(self) -> None:
+        """Serve requests until the parent closes the control socket; then end all workers."""
         try:
             while True:
                 sources: list[Any] = [self._control, self._wake]
@@ -91,12 +97,12 @@ class Zygote:
                 _kill_group(running.pid)
 
     def _start(self, request: protocol.Request) -> None:
-        me = os.getpid()
-        less = from_bits(request.without)
+        own_pid = os.getpid()
+        left_out = from_bits(request.without)
         try:
-            if less and not self._loose:
+            if left_out and not self._loose:
                 raise PermissionError("a job asks for less of a sandbox than it is to have")
-            cell = self._cell.without(less)
+            cell = self._cell.without(left_out)
             self._make_room(request.memory)
             pid = cell.fork()
         except OSError as error:  # the system has no room for another process, or for another namespace
@@ -104,21 +110,21 @@ class Zygote:
             protocol.send_ended(self._control, protocol.Ended(request.run, worker.REFUSED, 0, False))
         else:
             if pid == 0:
-                self._become_worker(me, request, cell)
+                self._become_worker(own_pid, request, cell)
             seconds = request.seconds if Layer.KEEPER in cell.layers else float("inf")
             self._running[pid] = Running(request.run, pid, time.monotonic() + seconds)
         for descriptor in request.descriptors:
             os.close(descriptor)
 
     def _make_room(self, memory: int) -> None:
-        """In the group, for one more; what was needed once stays allowed."""
+        """Raise the limits of the group for one more worker; they are never lowered again."""
         bytes_, tasks = map(max, needed(len(self._running) + 1, memory), self._allowed)
         if self._group.directories and (bytes_, tasks) != self._allowed:
             self._allowed = (bytes_, tasks)
             self._group.limit(*self._allowed)
 
     def _become_worker(self, zygote: int, request: protocol.Request, cell: Cell) -> None:
-        """In the new child; never returns."""
+        """Do the job in the new child; never return."""
         try:
             with contextlib.suppress(OSError):
                 os.setsid()
@@ -134,10 +140,10 @@ class Zygote:
                 processes.die_first()
             worker.work(request.job, result, cell)
         finally:
-            os._exit(70)  # a worker ends itself; this is for one that could not even begin
+            os._exit(70)  # a worker ends itself; this is for one that could not start its job
 
     def _patience(self) -> float | None:
-        """Seconds until the next deadline."""
+        """Return the seconds until the next deadline; None if there is none."""
         if not self._running:
             return None
         seconds = min(running.deadline for running in self._running.values()) - time.monotonic()
@@ -148,14 +154,14 @@ class Zygote:
         for running in self._running.values():
             if running.deadline <= now:
                 running.overtime = True
-                running.deadline = now + 1.0  # not again at once: dying can take a moment
+                running.deadline = now + 1.0  # not again at once: to die takes a process a moment
                 _kill_group(running.pid)
 
     def _reap(self) -> None:
-        while (ended := _next_ended()) is not None:
+        while (ended := _find_ended()) is not None:
             pid, status = ended
             running = self._running.get(pid)
-            if running is not None:  # else somebody's orphan
+            if running is not None:  # else an orphan of a worker
                 self._end_orphans()
                 _kill_group(pid)
             if status is None:
@@ -166,12 +172,12 @@ class Zygote:
                 protocol.send_ended(self._control, protocol.Ended(running.run, code, running.left, running.overtime))
 
     def _end_orphans(self) -> None:
-        """End what workers left behind. Orphans become our children; whoever is no worker is one."""
+        """End the processes that workers left behind: orphans are the children of the zygote that are no workers."""
         give_up = time.monotonic() + 5.0
         while time.monotonic() < give_up:
-            others = [child for child in processes.children() if child.pid not in self._running]
-            self._told &= {(child.pid, child.started) for child in others}
-            orphans = [child for child in others if child.alive]
+            non_workers = [child for child in processes.children() if child.pid not in self._running]
+            self._told &= {(child.pid, child.started) for child in non_workers}
+            orphans = [child for child in non_workers if child.alive]
             if not orphans:
                 return
             for orphan in orphans:
@@ -181,10 +187,10 @@ class Zygote:
                         owner.left += 1
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(orphan.pid, signal.SIGKILL)
-            time.sleep(0.001)  # what those left behind comes to us in turn
+            time.sleep(0.001)  # the children of these orphans become the zygote's in turn
 
     def _owner(self, orphan: processes.Child) -> Running | None:
-        """Whose it is, which may be any of those that run or end now; None if it cannot be known: nobody is blamed."""
+        """Return the run that an orphan is of, among those that run or end now; None if that cannot be known."""
         if mark := processes.mark_of(orphan.pid):
             return next((running for running in self._running.values() if running.run == mark), None)
         alone = next(iter(self._running.values())) if len(self._running) == 1 else None
@@ -198,10 +204,10 @@ class Zygote:
         self._end_orphans()
 
 
-def _next_ended() -> tuple[int, int | None] | None:
-    """A child that has ended, and its status if it is reaped.
+def _find_ended() -> tuple[int, int | None] | None:
+    """Return a child that has ended, with its status if it was reaped here; None if no child has ended.
 
-    Where the system can, it stays a zombie meanwhile, so that its number cannot go to another process or group.
+    Where the system has `waitid` the child stays a zombie, so that its number cannot go to another process or group.
     """
     try:
         if not hasattr(os, "waitid"):  # macOS before Python 3.13
@@ -214,41 +220,43 @@ def _next_ended() -> tuple[int, int | None] | None:
 
 
 def _kill_group(leader: int) -> None:
+    """Kill a worker and its process group, unless they have ended."""
     for kill in (os.killpg, os.kill):  # the leader itself too: it may not have made its group yet
         with contextlib.suppress(ProcessLookupError, PermissionError):
             kill(leader, signal.SIGKILL)
 
 
-def _noticed(_number: int, _frame: FrameType | None) -> None:
-    """SIGCHLD needs a handler for the wake-up descriptor to be written to."""
+def _ignore_signal(_number: int, _frame: FrameType | None) -> None:
+    """Do nothing: Python writes to the wake-up descriptor only for signals that have a handler."""
 
 
 def main() -> None:
-    descriptor, asked, *how = sys.argv[1:]
-    del sys.argv[1:]  # user code finds the same there both times
+    """Make the sandbox, import the model and serve the parent."""
+    descriptor, sandbox_json, *flags = sys.argv[1:]
+    del sys.argv[1:]  # user code finds the same arguments in both evaluations
     control = socket.socket(fileno=int(descriptor))
     control.set_inheritable(False)
-    sandbox = Sandbox.of(orjson.loads(asked))
+    sandbox = Sandbox.of(orjson.loads(sandbox_json))
     probing = Probing(sandbox)
-    gc.disable()  # importing makes objects that stay: nothing to be found, and a fifth of the time
+    gc.disable()  # imported objects stay, so the collector would find nothing and take a fifth of the time
     worker.warm_up()
-    if "disturbed" in how:
+    if "disturbed" in flags:
         perturbation.everything()
     sys.dont_write_bytecode = True  # from here on only user code imports
     processes.become_subreaper()
-    given = probing.given()
-    shown = mounts.installed_mounts()
+    report = probing.given()
+    view = mounts.installed_mounts()
     load.narrow()
-    layers = sandbox.layers(given.level)
+    layers = sandbox.layers(report.level)
     if not layers.isdisjoint(OF_NAMESPACES):
         confine.enter(layers)
-    cell = Cell(layers, shown)
+    cell = Cell(layers, view)
     cell.prepare()
-    gc.freeze()  # what is shared with the workers stays shared: their collector need not touch it
+    gc.freeze()  # memory shared with the workers stays shared: their collector does not touch it
     gc.enable()
-    protocol.send_hello(control, orjson.dumps(given.data()))
-    Zygote(control, cell, WorkerCgroup(given.places), loose=sandbox.loose).serve()
-    os._exit(0)  # nothing to tidy up, and everybody waits
+    protocol.send_hello(control, orjson.dumps(report.data()))
+    Zygote(control, cell, WorkerCgroup(report.places), loose=sandbox.loose).serve()
+    os._exit(0)  # nothing has to be cleaned up, and the parent waits
 
 
 if __name__ == "__main__":
