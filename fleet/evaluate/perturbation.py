@@ -53,6 +53,7 @@ def _reverse_listings() -> None:
             return next(self._entries)
 
         def close(self) -> None:
+            """Forget the entries that were not read."""
             self._entries = iter(())
 
         def __enter__(self) -> ReversedEntries:

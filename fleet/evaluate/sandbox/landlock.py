@@ -63,13 +63,13 @@ def version() -> int:
     return kernel.call("landlock_create_ruleset", None, 0, _ASK_VERSION)
 
 
-def handled(known: int) -> tuple[Access, int, int]:
+def handled(kernel_version: int) -> tuple[Access, int, int]:
     """Return all that a version can forbid: access to files, to ports, and to what is outside of the sandbox."""
     files = Access(_FIRST_13_BITS)
     for since, more in ((2, Access.REFER), (3, Access.TRUNCATE), (5, Access.IOCTL_DEV)):
-        files |= more if known >= since else Access(0)
-    ports = _BIND_TCP | _CONNECT_TCP if known >= 4 else 0
-    outside = _ABSTRACT_SOCKETS | _SIGNALS if known >= 6 else 0
+        files |= more if kernel_version >= since else Access(0)
+    ports = _BIND_TCP | _CONNECT_TCP if kernel_version >= 4 else 0
+    outside = _ABSTRACT_SOCKETS | _SIGNALS if kernel_version >= 6 else 0
     return files, ports, outside
 
 

@@ -44,9 +44,9 @@ class RefusedImportError(ModuleNotFoundError):
 
 def narrow() -> None:
     """Let imports find the standard library alone from now on; for a zygote that has loaded all that fleet needs."""
-    own = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
+    standard = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
     archive = f"python{sys.version_info.major}{sys.version_info.minor}.zip"
-    kept = [path for path in sys.path if _is_standard(path, own) or Path(path).name == archive]
+    kept = [path for path in sys.path if _is_standard(path, standard) or Path(path).name == archive]
     _beside[:] = [path for path in sys.path if path not in kept]
     sys.path[:] = kept
     sys.meta_path[:] = [finder for finder in sys.meta_path if finder in _STANDARD]
@@ -89,9 +89,11 @@ class TextLoader(SourceFileLoader):
     """A source loader that ignores __pycache__: without a file's time stamp, Python neither reads nor writes it."""
 
     def path_stats(self, path: str) -> dict[str, int]:
+        """Raise OSError, so that Python compiles the file from its text."""
         raise OSError(f"{path} is always compiled from its text")
 
     def exec_module(self, module: ModuleType) -> None:
+        """Run the module with the builtins for user code, whose import refuses modules that are not for stacks."""
         module.__dict__["__builtins__"] = FOR_USERS
         super().exec_module(module)
 
