@@ -248,9 +248,8 @@ def _required_fields(schema: Mapping[str, Any], name: str, options: _CheckOption
     required = schema.get("required")
     if not options.created or not isinstance(required, list):
         return []
-    if not options.defined or name.startswith(
-        "io.k8s."
-    ):  # some of their defaults are empty objects, which the server refuses
+    # Some defaults of Kubernetes' own kinds are empty objects, which the server refuses.
+    if not options.defined or name.startswith("io.k8s."):
         return [field for field in required if field in _INSISTED.get(name, ())]
     fields = mapping(schema.get("properties"))
     return [field for field in required if isinstance(field, str) and "default" not in mapping(fields.get(field))]
@@ -316,9 +315,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _resolve(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
-    """Return the schema that a reference, or the only part of an `allOf`, stands for, with its name.
-
-    The name is "" if it has none.
+    """Return the schema that a reference, or the only part of an `allOf`, stands for, with its name ("": none).
 
     Return `{}`, which allows anything, if it stands for nothing.
     """

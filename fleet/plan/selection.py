@@ -31,9 +31,7 @@ class Selection:
         return bool(self.targets or self.excludes)
 
     def check(self, plans: Iterable[Plan]) -> None:
-        """Refuse a pattern that matches nothing with NotFoundError: a typing error would change too much, or
-        nothing.
-        """
+        """Raise NotFoundError for a pattern that matches nothing: a typing error would change too much, or nothing."""
         if not self:
             return
         objects = {(plan.stack, step.key) for plan in plans for step in plan.steps}

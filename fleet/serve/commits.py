@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from fleet.bundle.model import Bundle
 from fleet.errors import ConfigurationError, FleetError
@@ -29,7 +29,6 @@ from fleet.git.repository import Repository as Git
 from fleet.git.status import FindRemoved
 from fleet.git.status_records import StatusRecord, StatusReport
 from fleet.git.tree import Tree
-from fleet.kube.runtime.metrics import Counter
 from fleet.kube.runtime.queue import Backoff
 from fleet.objects.desired import Desired, StackCluster
 from fleet.plan.budget import DeletionBudget
@@ -44,6 +43,9 @@ from fleet.sync.safety import Placements
 from fleet.sync.source import NO_FILES, Checkout, check_signature, open_checkout
 from fleet.sync.targets import ClusterTarget, choose_targets
 from fleet.text import without_credentials
+
+if TYPE_CHECKING:
+    from fleet.kube.runtime.metrics import Counter
 
 USUAL_BRANCH = "main"
 

@@ -10,6 +10,7 @@ import os
 import socket
 from collections.abc import Iterable
 
+from fleet.forge.forge import State
 from fleet.kube.client.client import Client
 from fleet.kube.resources import NAMESPACE
 from fleet.kube.runtime.events import Recorder
@@ -19,6 +20,9 @@ from fleet.sync.result import Result
 log = logging.getLogger(__name__)
 CONTROLLER = "fleet-serve"
 OUTCOMES = ("ok", "failed")
+SYNC_WORDS = ("Synced", "Unreachable", "Drifted", "Waiting", "Conflict", "Failed")  # of `sync_word`
+HOOK_OUTCOMES = ("heard", "ignored", "refused", "unreadable", "unknown")
+ROLLBACK_OUTCOMES = ("pushed", "proposed", "stopped", "over", "failed")
 STACK: Labels = ("repository", "stack", "cluster")
 
 
@@ -39,7 +43,7 @@ class Metrics:
         self.previews = _counter("fleet_previews_total", "Previews of pull requests.", "repository", "result")
         self.rollbacks = _counter("fleet_rollbacks_total", "Stacks taken back by themselves.", "repository", "result")
         self.gauges: list[ReadMetric] = []
-        begin_series(self.hooks, ("heard",), ("ignored",), ("refused",))
+        begin_series(self.hooks, *((outcome,) for outcome in HOOK_OUTCOMES))
         begin_series(self.outside, *((what, result) for what in ("notification", "status") for result in OUTCOMES))
 
     def begin_repository(self, name: str) -> None:
@@ -48,6 +52,9 @@ class Metrics:
             begin_series(metric, (name,))
         begin_series(self.fetches, *((name, result) for result in ("new", "same", "failed")))
         begin_series(self.told, *((name, result) for result in OUTCOMES))
+        begin_series(self.passes, *((name, word) for word in SYNC_WORDS))
+        begin_series(self.previews, *((name, str(state)) for state in State), (name, "failed"))
+        begin_series(self.rollbacks, *((name, outcome) for outcome in ROLLBACK_OUTCOMES))
 
     def all(self) -> list[Collector]:
         """Return every metric, in the order of the reference page."""
