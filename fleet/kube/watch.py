@@ -20,12 +20,11 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import aiohttp
 import orjson
 
 from fleet.kube.client import limits
 from fleet.kube.client.client import Client, StreamRefusedError
-from fleet.kube.client.session import read_lines
+from fleet.kube.client.errors import BrokenError
 from fleet.kube.concurrency import gather
 from fleet.kube.discovery import Resource
 from fleet.kube.health import Health, State, judge
@@ -81,7 +80,7 @@ async def watch_changes(
         except StreamRefusedError as refusal:
             if refusal.status != limits.OVERLOADED and refusal.status not in limits.UNSETTLED:
                 raise refusal.error from None
-        except (aiohttp.ClientError, TimeoutError, OSError):
+        except OSError:  # TimeoutError is one
             pass  # the connection broke: go on from the last version that was seen
         else:
             continue  # the server ended it, as it does every few minutes
@@ -106,13 +105,13 @@ async def _watch_events(
     seconds = random.randint(240, 300)  # noqa: S311 - so that not all watches end at once
     path = scope.path(watch="1", allowWatchBookmarks="true", resourceVersion=version, timeoutSeconds=str(seconds))
     async with client.stream(path, silence=silence) as body:
-        async for line in read_lines(body):
+        async for line in body.lines():
             event = orjson.loads(line)
             kind, item = event["type"], event["object"]
             if kind == "ERROR":
                 if item.get("code") == GONE:
                     raise _GoneError
-                raise aiohttp.ClientPayloadError(str(item.get("message")))
+                raise BrokenError(ValueError(str(item.get("message"))))
             version = item["metadata"]["resourceVersion"]
             yield (
                 (None if kind == "BOOKMARK" else ChangedObject(_with_kind(scope.resource, item), kind == "DELETED")),

@@ -213,7 +213,7 @@ async def dry_run(client: Client, results: Sequence[Result], accounts: Mapping[s
 
     An objection is set at its step. A dry run that fails as a whole is the problem of its stack.
     """
-    from fleet.apply.dry_run import dry_run  # noqa: PLC0415 - imports aiohttp, which reading does not need
+    from fleet.apply.dry_run import dry_run  # noqa: PLC0415 - a sync without it loads less
 
     tried_results: list[Result] = []
     untried = 0

@@ -91,7 +91,7 @@ async def _wait_for_objects(
     client: Client, keys: list[Key], versions: Mapping[Key, str], seconds: float, tell: Tell
 ) -> None:
     """Wait until the objects are settled or the time is over, and report progress and causes meanwhile."""
-    from fleet.kube.watch import wait_for_health  # noqa: PLC0415 - imports aiohttp, which reading does not need
+    from fleet.kube.watch import wait_for_health  # noqa: PLC0415 - a sync without it loads less
 
     healths: dict[Key, Health] = {}
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from fleet.errors import FleetError, ResourceError
-from fleet.kube.client.client import Client, impersonate
+from fleet.errors import AccessError, FleetError, ResourceError
+from fleet.kube.client.client import Client, StreamRefusedError, impersonate
 from fleet.kube.client.credentials import Credentials
 from fleet.kube.client.proxy import choose_proxy
 from fleet.kube.runtime.guard import GuardedClient
@@ -340,23 +340,51 @@ def test_nothing_is_sent_on_to_where_an_answer_points(
     assert set(proxy.targets) == ({f"127.0.0.1:{gateway.port}"} if through else set())
 
 
-def test_a_watch_that_is_refused_is_asked_for_again_with_new_credentials(
-    tmp_path: Path, authority: Authority, two: tuple[Recording, Recording]
+@pytest.mark.parametrize("through", ["", "a proxy"])
+@pytest.mark.parametrize("what", ["read", "write", "watch"])
+def test_a_request_that_is_refused_is_sent_again_with_new_credentials(
+    tmp_path: Path, authority: Authority, what: str, through: str, two: tuple[Recording, Recording]
 ) -> None:
     token = tmp_path / "token"
     token.write_text("old")
-    with recording(authority, refused={"old", "older"}) as server:
-        path = Path(Case(tmp_path, authority, two).one({"tokenFile": str(token)}, server=server.address))
+    with recording(authority, refused={"old", "older"}) as server, tunnels() as proxy:
+        way = {"proxy-url": proxy.address} if through else {}
+        path = Path(Case(tmp_path, authority, two).one({"tokenFile": str(token)}, server=server.address, **way))
 
         async def run() -> bytes:
             async with Client.of(path, "ctx") as client:
                 assert client._opened.authorization == "Bearer old"
                 token.write_text("new")
-                async with client.stream(WATCH, silence=5) as body:
-                    return await body.read()
+                if what == "watch":
+                    async with client.stream(WATCH, silence=5) as answer:
+                        return await answer.read()
+                method, body = ("GET", None) if what == "read" else ("PATCH", {})
+                return json.dumps((await client.request(method, OBJECT, body=body)).body).encode()
 
         assert b"BOOKMARK" in asyncio.run(run())
         assert [dict(one.headers)["authorization"] for one in server.identities] == ["Bearer old", "Bearer new"]
+        assert bool(proxy.targets) == bool(through)
+
+
+@pytest.mark.parametrize("through", ["", "a proxy"])
+def test_credentials_that_stay_refused_are_sent_twice_and_no_more(
+    tmp_path: Path, authority: Authority, through: str, two: tuple[Recording, Recording]
+) -> None:
+    with recording(authority, refused={"old"}) as server, tunnels() as proxy:
+        way = {"proxy-url": proxy.address} if through else {}
+        path = Path(Case(tmp_path, authority, two).one({"token": "old"}, server=server.address, **way))
+
+        async def run() -> None:
+            async with Client.of(path, "ctx") as client:
+                with pytest.raises(AccessError, match="credentials were refused"):
+                    await client.request("PATCH", OBJECT, body={})
+                with pytest.raises(StreamRefusedError) as refused:
+                    async with client.stream(WATCH, silence=5):
+                        pass
+                assert refused.value.status == 401
+
+        asyncio.run(run())
+        assert [method for method, *_ in server.requests] == ["PATCH", "PATCH", "GET", "GET"]
 
 
 def test_nothing_that_proves_who_asks_is_sent_without_tls(tmp_path: Path, authority: Authority) -> None:

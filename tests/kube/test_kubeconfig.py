@@ -110,14 +110,21 @@ def test_a_certificate_that_is_none_is_named(tmp_path: Path) -> None:
         load(write(tmp_path / "config", server="https://127.0.0.1:1", user=broken))
 
 
-def test_looking_at_a_cluster_loads_neither_the_kubernetes_package_nor_aiohttp(cluster: Cluster) -> None:
+def test_reads_writes_and_watches_load_neither_the_kubernetes_package_nor_aiohttp(cluster: Cluster) -> None:
     program = (
         "import asyncio, sys\n"
         "from pathlib import Path\n"
+        "from fleet.kube import watch\n"
         "from fleet.kube.client.client import Client\n"
+        "from fleet.kube.runtime import guard, informer\n"
+        f"maps = '/api/v1/namespaces/{cluster.namespace}/configmaps'\n"
         "async def main():\n"
         f"    async with Client.of(Path({str(cluster.kubeconfig)!r}), {cluster.context!r}) as client:\n"
         "        await client.discovery()\n"
+        "        await client.request('POST', maps, body={'metadata': {'name': 'made'}})\n"
+        "        async with client.stream(f'{maps}?watch=1', silence=10) as answer:\n"
+        "            async for _ in answer.lines():\n"
+        "                break\n"
         "asyncio.run(main())\n"
         "print(*sorted({'kubernetes', 'aiohttp', 'pydantic', 'requests', 'git'} & sys.modules.keys()))\n"
     )

@@ -1,8 +1,8 @@
 """The client of one cluster, and the account that it acts as.
 
-A client has one session, bounded concurrency, patience with a busy server, and errors that say where. Requests and
-answers are bytes and plain dicts; nothing here knows kinds. Reads go through `client.reader`, writes through
-`runtime.sender`; aiohttp (`client.session`) is loaded with the first watch, or if there is a proxy.
+A client has one pool of connections (`client.pool`) for its reads, writes and watches, bounded concurrency, patience
+with a busy server, and errors that say where. Requests and answers are bytes and plain dicts; nothing here knows kinds.
+aiohttp (`client.session`) is loaded for commands in pods only.
 
 Requests are sent as the kubeconfig's `as` says, or as a service account of its own for each stack (`impersonate`). The
 account holds for a block of code and the tasks started in it, so that a stack's objects are read, written and watched
@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 import datetime
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -27,11 +27,13 @@ import orjson
 
 from fleet.errors import FleetError
 from fleet.kube.client import errors, limits
+from fleet.kube.client.connection import Check, StreamedResponse
 from fleet.kube.client.credentials import Credentials
 from fleet.kube.client.errors import BrokenError, Place, may_pass, refused
 from fleet.kube.client.kubeconfig import Headers
 from fleet.kube.client.limits import ConcurrencyLimit, Patience
-from fleet.kube.client.reader import Reader
+from fleet.kube.client.pool import ConnectionPool, allow
+from fleet.kube.client.response import RawResponse
 from fleet.version import __version__
 
 if TYPE_CHECKING:
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
 
     from fleet.kube.client.session import Session
     from fleet.kube.discovery import Discovery
-    from fleet.kube.runtime.sender import Sender
 
 _ACCOUNT: ContextVar[str] = ContextVar("account", default="")
 
@@ -61,24 +62,6 @@ def impersonation_headers(own: Headers) -> Headers:
     """
     namespace, _, name = _ACCOUNT.get().partition("/")
     return {"Impersonate-User": f"system:serviceaccount:{namespace}:{name}"} if name else own
-
-
-def header_pairs(headers: Mapping[str, str | tuple[str, ...]]) -> list[tuple[str, str]]:
-    """Return a name and a value for each header line of a request."""
-    return [
-        (name, value)
-        for name, values in headers.items()
-        for value in ((values,) if isinstance(values, str) else values)
-    ]
-
-
-def header_lines(headers: Mapping[str, str | tuple[str, ...]]) -> str:
-    """Return the header lines of a request. Raise ValueError if a value has a line break."""
-    every = header_pairs(headers)
-    text = "".join([f"{name}: {value}\r\n" for name, value in every])
-    if not text.count("\n") == text.count("\r") == len(every):
-        raise ValueError("a header has a line break")
-    return text
 
 
 UNAUTHORIZED = 401
@@ -123,8 +106,7 @@ class Client:
         self._gate = ConcurrencyLimit(concurrency)
         self.concurrency = concurrency
         self._credentials: Credentials | None = None
-        self._reader: Reader | None = None  # None if there is a proxy
-        self._sender: Sender | None = None
+        self._pool: ConnectionPool | None = None
         self._session: Session | None = None
         self._outdated: list[Session] = []
         self._renewal = asyncio.Lock()
@@ -159,23 +141,27 @@ class Client:
         """Make connections with the present credentials. Requests under way end on the old ones."""
         self._shut()
         credentials = self._opened
-        if credentials.proxy is None:
-            self._reader = Reader(credentials.server, credentials.tls, credentials.server_name, self._headers)
+        self._pool = ConnectionPool(
+            credentials.server, credentials.tls, credentials.server_name, self._headers, credentials.proxy
+        )
 
     def _shut(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
-        self._reader = None
-        if self._sender is not None:
-            self._sender.close()
-        self._sender = None
+        if self._pool is not None:
+            self._pool.close()
+        self._pool = None
         if self._session is not None:
             self._outdated.append(self._session)
         self._session = None
 
     @property
+    def _connections(self) -> ConnectionPool:
+        if self._pool is None:
+            raise RuntimeError("the client is not open: use it as `async with Client.of(…) as client`")
+        return self._pool
+
+    @property
     def _headers(self) -> Headers:
-        return {"User-Agent": self._agent, "Accept": "application/json", "Accept-Encoding": "gzip"}
+        return {"User-Agent": self._agent, "Accept": "application/json"}
 
     def _aiohttp(self) -> Session:
         from fleet.kube.client.session import Session  # noqa: PLC0415 - slow to load, see there
@@ -236,7 +222,7 @@ class Client:
             attempt += 1
             try:
                 async with contextlib.nullcontext() if urgent else self._gate:
-                    status, answer_headers, raw = await self._once(method, path, data, headers)
+                    status, answer_headers, raw, _ = await self._once(method, path, data, headers)
             except OSError as problem:  # TimeoutError is one
                 wait = limits.retry_delay(attempt, None, self._patience)
                 if not may_pass(problem) or self._out_of_patience(began, wait):
@@ -269,46 +255,28 @@ class Client:
             await asyncio.sleep(wait)
 
     async def _once(
-        self, method: str, path: str, data: bytes | None, headers: Headers
-    ) -> tuple[int, Mapping[str, str], bytes]:
-        if method != "GET" and self._opened.proxy is None:
-            return await self._write(method, path, data or b"", headers, _unguarded)
+        self, method: str, path: str, data: bytes | None, headers: Headers, check: Check = allow
+    ) -> RawResponse:
+        """Send a request once; before each piece of a write goes out, `check` is called."""
         headers = await self._authorized(headers)
-        if method == "GET" and self._reader is not None:
-            return await self._reader.get(path, headers)
-        return await self._aiohttp().request(method, path, data, headers)
-
-    async def _write(
-        self, method: str, path: str, data: bytes, headers: Headers, check: Callable[[], None]
-    ) -> tuple[int, Mapping[str, str], bytes]:
-        """Send a write over connections of its own; `check` is called before each piece goes out."""
-        headers = await self._authorized(headers)
-        status, received, content, _ = await self._quick().send(method, path, data, headers, check)
-        return status, received, content
-
-    def _quick(self) -> Sender:
-        from fleet.kube.runtime.sender import Sender  # noqa: PLC0415 - not needed by callers that only read
-
-        if self._sender is None:
-            credentials = self._opened
-            headers: Headers = {name: value for name, value in self._headers.items() if name != "Accept-Encoding"}
-            self._sender = Sender(credentials.server, credentials.tls, credentials.server_name, headers)
-        return self._sender
+        if method == "GET":
+            return await self._connections.read(path, headers)
+        return await self._connections.write(method, path, data or b"", headers, check)
 
     @contextlib.asynccontextmanager
-    async def stream(self, path: str, *, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
-        """Yield the body of a watch as it comes; a silence of that many seconds ends it.
+    async def stream(self, path: str, *, silence: float) -> AsyncIterator[StreamedResponse]:
+        """Yield the answer to a watch, whose body is read as it comes; a silence of that many seconds ends it.
 
         A watch does not count towards the concurrency limit. Raise StreamRefusedError if the server answers with an
-        error.
+        error, BrokenError or TimeoutError if there is no answer.
         """
         async with contextlib.AsyncExitStack() as stack:
             headers = await self._authorized({})
-            response = await stack.enter_async_context(self._aiohttp().stream(path, headers, silence))
+            response = await stack.enter_async_context(self._connections.stream(path, headers, silence))
             if response.status == UNAUTHORIZED:
                 await self._renew(headers)
                 headers = await self._authorized({})
-                response = await stack.enter_async_context(self._aiohttp().stream(path, headers, silence))
+                response = await stack.enter_async_context(self._connections.stream(path, headers, silence))
             if response.status >= 300:
                 context, body = errors.asked("GET", path), _decode(await response.read())
                 if response.status < 400:
@@ -316,7 +284,7 @@ class Client:
                     raise errors.error_of_redirect(self.place, context, response.status, location)
                 error = errors.error_of_response(self.place, context, response.status, body)
                 raise StreamRefusedError(response.status, error)
-            yield response.content
+            yield response
 
     @contextlib.asynccontextmanager
     async def websocket(self, path: str, protocols: Sequence[str]) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
@@ -383,10 +351,6 @@ class StreamRefusedError(Exception):
         super().__init__(str(error))
         self.status = status
         self.error = error
-
-
-def _unguarded() -> None:
-    """Allow every write."""
 
 
 def _decode(raw: bytes) -> Any:

@@ -1,29 +1,27 @@
-"""Writes, watches and websockets by aiohttp, which is slow to load: this module is imported with the first of them.
+"""Websockets by aiohttp, which is slow to load: this module is imported with the first of them.
 
-Redirects are not followed: a write would become a GET, or its body reach a machine that the kubeconfig does not name.
-
-`read_lines` splits a body into lines of any length: aiohttp's own refuses those longer than its buffer.
+Redirects are not followed: what is said would reach a machine that the kubeconfig does not name.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from types import SimpleNamespace
 
 import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from fleet.kube.client.client import header_pairs
+from fleet.kube.client.connection import CONNECT_SECONDS, READ_SECONDS
 from fleet.kube.client.credentials import Credentials
 from fleet.kube.client.errors import BrokenError
 from fleet.kube.client.kubeconfig import Headers
-from fleet.kube.client.reader import CONNECT_SECONDS, READ_SECONDS
+from fleet.kube.client.pool import header_pairs
 
 
 class Session:
-    """aiohttp session of one set of credentials. A request that breaks raises BrokenError or TimeoutError."""
+    """aiohttp session of one set of credentials. A connection that breaks raises BrokenError or TimeoutError."""
 
     def __init__(self, credentials: Credentials, headers: Headers) -> None:
         self._server = credentials.server
@@ -37,39 +35,9 @@ class Session:
                 total=None, connect=None, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS
             ),
         )
-        # aiohttp sends PUT and DELETE a second time by itself when a kept connection breaks. Whether a write may have
-        # happened before has to be known here, so that is switched off; the client tries again and says so.
-        self._session._retry_connection = False
 
     async def close(self) -> None:
         await self._session.close()
-
-    async def request(
-        self, method: str, path: str, data: bytes | None, headers: Headers
-    ) -> tuple[int, Mapping[str, str], bytes]:
-        with _broken_errors():
-            async with self._session.request(
-                method,
-                self._url(path),
-                data=data,
-                headers=header_pairs(headers),
-                allow_redirects=False,
-                **self._arguments,
-            ) as response:
-                return response.status, response.headers, await response.read()
-
-    @contextlib.asynccontextmanager
-    async def stream(self, path: str, headers: Headers, silence: float) -> AsyncIterator[aiohttp.ClientResponse]:
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
-        async with self._session.request(
-            "GET",
-            self._url(path),
-            headers=header_pairs(headers),
-            allow_redirects=False,
-            timeout=timeout,
-            **self._arguments,
-        ) as response:
-            yield response
 
     @contextlib.asynccontextmanager
     async def websocket(
@@ -125,16 +93,3 @@ def _broken_errors() -> Iterator[None]:
         raise
     except (aiohttp.ClientError, OSError) as problem:
         raise BrokenError(problem) from problem
-
-
-async def read_lines(body: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Yield the lines of a body as they come, without what follows the last newline: that event was cut off."""
-    parts: list[bytes] = []
-    async for chunk in body.iter_any():
-        *whole, rest = chunk.split(b"\n")
-        for line in whole:
-            parts.append(line)
-            yield b"".join(parts)
-            parts.clear()
-        if rest:
-            parts.append(rest)

@@ -32,12 +32,12 @@ What the runtime sees to, one idea per module:
 - `queue`: each key once, never two passes of one key at a time, urgent keys first, delays after failures
 - `controller`, `outcome`: a pass, its time limit, and what follows from each end it can have
 - `reconcile_limits`, `memory_budget`: how much CPU time and memory a pass and a namespace may take
-- `writer`, `guard`, `leader`, `sender`: writes only while this process leads; own writes are in the caches at once
+- `writer`, `guard`, `leader`: writes only while this process leads; own writes are in the caches at once
 - `events`, `metrics`: one line per happening; the metrics that dashboards know
 - `operator`: all of it in a process, with an orderly end
 """
 
-TYPE_CHECKING = False  # as in fleet/__init__.py: every client loads `sender`, without the rest
+TYPE_CHECKING = False  # as in fleet/__init__.py: `queue` and `metrics` are loaded without the rest
 if TYPE_CHECKING:
     from fleet.kube.discovery import Resource
     from fleet.kube.runtime.cache import Cache, Change, Name

@@ -2,23 +2,23 @@
 
 A process that was frozen and wakes up still believes that it leads. So each write asks the clock, not a flag: the guard
 is open until a time that only a renewed Lease puts off, and that lies well before another process may take over. It is
-asked before each try of a request and once more as the bytes go out (see `sender`), since between the two a connection
-may have had to be made.
+asked before each try of a request and once more as the bytes go out (see `client.pool`), since between the two a
+connection may have had to be made.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from aiohttp.abc import AbstractStreamWriter
-from aiohttp.payload import BytesPayload
-
 from fleet.kube.client.client import Client
+from fleet.kube.client.connection import Check
 from fleet.kube.client.kubeconfig import Headers
+from fleet.kube.client.pool import allow
+from fleet.kube.client.response import RawResponse
 
 READS = frozenset({"GET", "HEAD"})
 
@@ -73,40 +73,15 @@ class GuardedClient(Client):
         self.sent = Counter(name, "Requests by method and status code.", labels, registry=None)
 
     async def _once(
-        self, method: str, path: str, data: bytes | None, headers: Headers
-    ) -> tuple[int, Mapping[str, str], bytes]:
-        self.guard.check(method, path)
+        self, method: str, path: str, data: bytes | None, headers: Headers, check: Check = allow
+    ) -> RawResponse:
+        check = partial(self.guard.check, method, path)
+        check()
         try:
-            answer = await (super()._once if method in READS else self._guarded)(method, path, data, headers)
+            answer = await super()._once(method, path, data, headers, check)
         except Exception:
-            self.guard.check(
-                method, path
-            )  # the guard may have held the body back, which broke the connection: raise that reason
+            check()  # that the right to write has ended comes before how a write broke
             self.sent.labels("<error>", method).inc()
             raise
-        self.sent.labels(str(answer[0]), method).inc()
+        self.sent.labels(str(answer.status), method).inc()
         return answer
-
-    async def _guarded(
-        self, method: str, path: str, data: bytes | None, headers: Headers
-    ) -> tuple[int, Mapping[str, str], bytes]:
-        data, check = data or b"", partial(self.guard.check, method, path)
-        if self._opened.proxy is not None:
-            body: Any = GuardedBody(data, check)
-            return await super()._once(method, path, body, headers)
-        return await self._write(method, path, data, headers, check)
-
-
-class GuardedBody(BytesPayload):
-    """Body of a request by aiohttp. Calls `check` when it goes out; what that raises breaks the connection."""
-
-    def __init__(self, data: bytes, check: Callable[[], None]) -> None:
-        super().__init__(data)
-        self._check = check
-
-    async def write(self, writer: AbstractStreamWriter) -> None:
-        await self.write_with_length(writer, None)
-
-    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        self._check()
-        await super().write_with_length(writer, content_length)

@@ -18,16 +18,16 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import aiohttp
 import orjson
 
 from fleet.errors import AccessError, FleetError, ResourceError
 from fleet.kube.client import errors, limits
 from fleet.kube.client.client import Client, StreamRefusedError
+from fleet.kube.client.errors import BrokenError
 from fleet.kube.client.limits import Patience
 from fleet.kube.discovery import Resource
 from fleet.kube.objects import ListExpiredError, Scope, pages
@@ -87,7 +87,7 @@ class Informer:
                 self._version = ""
             except StreamRefusedError as refused:
                 await self._refused(refused)
-            except (aiohttp.ClientError, TimeoutError, OSError, orjson.JSONDecodeError) as broken:
+            except (OSError, orjson.JSONDecodeError) as broken:
                 self._failed(ResourceError(f"{type(broken).__name__}: {broken}".rstrip(": ")))
             except TooMuchError as much:
                 self.cache.clear()
@@ -157,7 +157,7 @@ class Informer:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
             self.cache.begin()
         async with self.client.stream(self._scope.path(**query), silence=self.silence) as body:
-            async for line in _read_lines(body):
+            async for line in body.lines():
                 self._take(orjson.loads(line), len(line))
 
     def _take(self, event: dict[str, Any], size: int) -> None:
@@ -178,7 +178,7 @@ class Informer:
             case "ERROR" if item.get("code") == GONE:
                 raise _ForgottenError
             case _:
-                raise aiohttp.ClientPayloadError(str(item.get("message") or event["type"]))
+                raise BrokenError(ValueError(str(item.get("message") or event["type"])))
         if self._version:  # until the list is complete there is nothing to go on from
             self._version = item["metadata"]["resourceVersion"]
             self._well()
@@ -208,22 +208,6 @@ class Informer:
             self.streams_lists = False
         else:
             self._failed(refused.error)
-
-
-async def _read_lines(body: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Yield the lines of a body.
-
-    `readline` of aiohttp refuses lines longer than its buffer, and objects may be ten times as long.
-    """
-    parts: list[bytes] = []
-    async for chunk in body.iter_any():
-        *whole, rest = chunk.split(b"\n")
-        for line in whole:
-            parts.append(line)
-            yield b"".join(parts)
-            parts.clear()
-        if rest:
-            parts.append(rest)
 
 
 _What = tuple[Resource, str, tuple[tuple[str, str], ...]]

@@ -22,7 +22,7 @@ from aiohttp.client import _RequestContextManager
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from fleet.kube.client.session import read_lines
+from fleet.kube.client.response import read_lines
 from fleet.lab.proxy.actions import Act, Answer, Break, Delay, EmptyList, Kill, Lose, OnAnswer, SkewLeases
 from fleet.lab.proxy.plan import Plan, State, decide
 from fleet.lab.proxy.request import Call, Recorded
@@ -266,7 +266,7 @@ class _Exchange:
         return response
 
     async def _events(self, content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-        async for line in read_lines(content):
+        async for line in read_lines(content.iter_any()):
             yield self._skew_leases(line) + b"\n"
 
     def _skew_leases(self, document: bytes) -> bytes:

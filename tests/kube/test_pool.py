@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
+from fleet.kube.client import pool as pool_module
 from fleet.kube.client.errors import BrokenError
-from fleet.kube.runtime import sender
+from fleet.kube.client.pool import ConnectionPool
 from fleet.kube.runtime.guard import NotLeadingError
-from fleet.kube.runtime.sender import Sender
 from fleet.testing import Cluster
 from tests.kube.runtime.running import eventually
 
@@ -53,28 +53,30 @@ async def ok(outgoing: Outgoing) -> None:
 
 
 @contextlib.asynccontextmanager
-async def serving(answer: Callable[[Outgoing], Awaitable[None]] = ok) -> AsyncIterator[tuple[Server, Sender]]:
+async def serving(answer: Callable[[Outgoing], Awaitable[None]] = ok) -> AsyncIterator[tuple[Server, ConnectionPool]]:
     server = Server(answer)
     listening = await asyncio.start_server(server.handle, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
-    sender = Sender(f"http://127.0.0.1:{port}/base", None, None, {"User-Agent": "test"})
+    pool = ConnectionPool(f"http://127.0.0.1:{port}/base", None, None, {"User-Agent": "test"})
     try:
-        yield server, sender
+        yield server, pool
     finally:
-        sender.close()
+        pool.close()
         listening.close()
 
 
-async def send(sender: Sender, data: bytes = b"{}", check: Callable[[], None] = lambda: None) -> tuple[int, bytes]:
-    answer = await sender.send("PATCH", "/things/a b\r\nX: y?force=true", data, {"X-One": "1"}, check)
+async def send(
+    pool: ConnectionPool, data: bytes = b"{}", check: Callable[[], None] = lambda: None
+) -> tuple[int, bytes]:
+    answer = await pool.write("PATCH", "/things/a b\r\nX: y?force=true", data, {"X-One": "1"}, check)
     return answer.status, answer.body
 
 
 def test_a_request_is_whole_and_its_connection_is_kept_for_the_next() -> None:
     async def run() -> None:
-        async with serving() as (server, sender):
+        async with serving() as (server, pool):
             for _ in range(3):
-                assert await send(sender, b"hello") == (200, b"ok")
+                assert await send(pool, b"hello") == (200, b"ok")
             ((head, body), *others) = server.received[0]
             first, *headers = head.rstrip("\r\n").split("\r\n")
             assert first == "PATCH /base/things/a%20b%0D%0AX:%20y?force=true HTTP/1.1", "a name cannot end the line"
@@ -86,9 +88,9 @@ def test_a_request_is_whole_and_its_connection_is_kept_for_the_next() -> None:
 
 def test_a_header_cannot_end_the_line_either() -> None:
     async def run() -> None:
-        async with serving() as (server, sender):
+        async with serving() as (server, pool):
             with pytest.raises(BrokenError, match="a header has a line break") as problem:
-                await sender.send("POST", "/", b"", {"Authorization": "Bearer x\r\nX: y"}, lambda: None)
+                await pool.write("POST", "/", b"", {"Authorization": "Bearer x\r\nX: y"}, lambda: None)
             assert not problem.value.sent and server.received == []
 
     asyncio.run(run())
@@ -96,9 +98,9 @@ def test_a_header_cannot_end_the_line_either() -> None:
 
 def test_requests_at_once_have_connections_of_their_own() -> None:
     async def run() -> None:
-        async with serving() as (server, sender):
-            await asyncio.gather(*(send(sender) for _ in range(5)))
-            await asyncio.gather(*(send(sender) for _ in range(5)))
+        async with serving() as (server, pool):
+            await asyncio.gather(*(send(pool) for _ in range(5)))
+            await asyncio.gather(*(send(pool) for _ in range(5)))
             assert len(server.received) == 5
 
     asyncio.run(run())
@@ -111,9 +113,9 @@ def test_a_connection_that_the_server_closed_meanwhile_is_not_used() -> None:
         outgoing.close()
 
     async def run() -> None:
-        async with serving(goodbye) as (server, sender):
+        async with serving(goodbye) as (server, pool):
             for _ in range(3):
-                assert await send(sender) == (200, b"ok")
+                assert await send(pool) == (200, b"ok")
                 await asyncio.sleep(0.05)
             assert [len(one) for one in server.received] == [1, 1, 1]
 
@@ -125,11 +127,11 @@ def test_what_the_guard_holds_back_is_not_sent() -> None:
         raise NotLeadingError("another may lead")
 
     async def run() -> None:
-        async with serving() as (server, sender):
-            await send(sender)
+        async with serving() as (server, pool):
+            await send(pool)
             for _ in range(2):  # over a kept connection, and over a new one
                 with pytest.raises(NotLeadingError):
-                    await send(sender, check=shut)
+                    await send(pool, check=shut)
             await eventually("both connections", lambda: len(server.received) == 2)
             await asyncio.sleep(0.05)
             assert [len(one) for one in server.received] == [1, 0]
@@ -147,10 +149,10 @@ def test_a_guard_that_shuts_in_the_middle_of_a_long_request_leaves_it_unfinished
             raise NotLeadingError("another may lead")
 
     async def run() -> None:
-        async with serving() as (server, sender):
-            assert await send(sender, b"x" * 20_000_000) == (200, b"ok")
+        async with serving() as (server, pool):
+            assert await send(pool, b"x" * 20_000_000) == (200, b"ok")
             with pytest.raises(NotLeadingError):
-                await send(sender, b"x" * 20_000_000, shut_later)
+                await send(pool, b"x" * 20_000_000, shut_later)
             await asyncio.sleep(0.1)
             assert [len(one) for one in server.received] == [1] and server.bytes < 40_000_000
 
@@ -165,16 +167,16 @@ def test_without_a_whole_answer_it_may_have_happened(answer: bytes) -> None:
         outgoing.close()
 
     async def run() -> None:
-        async with serving(broken) as (_, sender):
+        async with serving(broken) as (_, pool):
             with pytest.raises(BrokenError) as problem:
-                await send(sender)
+                await send(pool)
             assert problem.value.sent and problem.value.trusted
 
     asyncio.run(run())
 
 
 def test_silence_ends_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sender, "READ_SECONDS", 3.0)
+    monkeypatch.setattr(pool_module, "READ_SECONDS", 3.0)
     written = bytearray()
 
     async def slow(outgoing: Outgoing) -> None:
@@ -185,9 +187,9 @@ def test_silence_ends_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
             await asyncio.sleep(0.1)
 
     async def run() -> None:
-        async with serving(slow) as (_, sender):
+        async with serving(slow) as (_, pool):
             with pytest.raises(TimeoutError, match="no answer in time"):
-                await send(sender)
+                await send(pool)
             assert written == OK[:-1]  # which took longer than the silence that is allowed
 
     asyncio.run(run())
@@ -195,10 +197,10 @@ def test_silence_ends_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_server_that_is_not_there_got_nothing() -> None:
     async def run() -> None:
-        async with serving() as (_, sender):
+        async with serving() as (_, pool):
             pass
         with pytest.raises(BrokenError) as problem:
-            await send(sender)
+            await send(pool)
         assert not problem.value.sent and problem.value.trusted
 
     asyncio.run(run())
@@ -212,9 +214,9 @@ def test_an_early_refusal_of_a_long_request_is_its_answer() -> None:
 
     async def run() -> None:
         listening = await asyncio.start_server(handle, "127.0.0.1", 0)
-        sender = Sender(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}", None, None, {})
-        assert (await send(sender, b"x" * 50_000_000))[0] == 413
-        assert sender._kept() is None
+        pool = ConnectionPool(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}", None, None, {})
+        assert (await send(pool, b"x" * 50_000_000))[0] == 413
+        assert pool._kept() is None
         listening.close()
 
     asyncio.run(run())
@@ -226,11 +228,11 @@ def test_a_cancelled_request_takes_its_connection_with_it() -> None:
         outgoing.write(OK)
 
     async def run() -> None:
-        async with serving(never) as (server, sender):
+        async with serving(never) as (server, pool):
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.02):
-                    await send(sender)
-            assert await send(sender) == (200, b"ok")
+                    await send(pool)
+            assert await send(pool) == (200, b"ok")
             assert len(server.received) == 2, "a late answer cannot be taken for that of another request"
 
     asyncio.run(run())
@@ -240,9 +242,9 @@ def test_a_server_that_is_not_trusted_got_nothing(cluster: Cluster) -> None:
     server = cluster.kubectl("config", "view", "-o", "jsonpath={.clusters[0].cluster.server}")
 
     async def run() -> None:
-        sender = Sender(server, ssl.create_default_context(), None, {})
+        pool = ConnectionPool(server, ssl.create_default_context(), None, {})
         with pytest.raises(BrokenError) as problem:
-            await send(sender)
+            await send(pool)
         assert not problem.value.sent and not problem.value.trusted
 
     asyncio.run(run())

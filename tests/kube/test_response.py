@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.kube.runtime.sender import Parser, SenderResponse
+from fleet.kube.client.response import RawResponse, ResponseParser
 
 PLAIN = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nContent-Length: 11\r\n\r\nhello world"
 CHUNKED = (
@@ -16,8 +16,8 @@ EMPTY = b"HTTP/1.1 204 No Content\r\nDate: now\r\n\r\n"
 LAST = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
-def parsed(*pieces: bytes) -> SenderResponse:
-    parser = Parser()
+def parsed(*pieces: bytes) -> RawResponse:
+    parser = ResponseParser()
     *first, last = pieces
     for piece in first:
         assert parser.feed(piece) is None
@@ -56,7 +56,7 @@ def test_a_connection_is_used_again_only_if_it_may_be() -> None:
 
 
 def test_an_answer_without_a_length_ends_with_the_connection() -> None:
-    parser = Parser()
+    parser = ResponseParser()
     assert parser.feed(b"HTTP/1.1 502 Bad Gateway\r\n\r\nno ") is None
     assert parser.feed(b"luck") is None
     assert parser.end() == (502, {}, b"no luck", False)
@@ -65,7 +65,7 @@ def test_an_answer_without_a_length_ends_with_the_connection() -> None:
 @pytest.mark.parametrize("text", [PLAIN, CHUNKED])
 def test_an_answer_that_is_cut_off_is_none(text: bytes) -> None:
     for cut in range(len(text) - 1):
-        parser = Parser()
+        parser = ResponseParser()
         assert parser.feed(text[:cut]) is None
         with pytest.raises(ValueError, match="in the middle"):
             parser.end()
@@ -94,4 +94,4 @@ def test_an_answer_that_is_cut_off_is_none(text: bytes) -> None:
 )
 def test_what_is_not_clear_is_an_error(text: bytes) -> None:
     with pytest.raises(ValueError):
-        Parser().feed(text)
+        ResponseParser().feed(text)
