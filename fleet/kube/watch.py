@@ -1,8 +1,6 @@
-"""List and watch, and waits for health.
+"""Changes of objects as they happen, and waits for health.
 
-`watch_changes` is the loop that every controller needs: list in pages, watch from there with bookmarks, go on where a
-broken connection left off, list again when the server has forgotten that point (410), and do not trust silence:
-bookmarks come each minute, so a connection that is silent for longer is dead, whatever TCP thinks.
+`watch_changes` is the list-and-watch loop (`list_watch`) for callers that keep no cache: all objects, then each change.
 
 `wait_for_health` waits until objects are healthy: it reads them once, then watches only those that are not, and reports
 each change. A few namespaces are watched; objects scattered over many are read again every other second instead,
@@ -13,27 +11,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
-from fleet.kube.client import limits
-from fleet.kube.client.client import Client, StreamRefusedError
-from fleet.kube.client.errors import BrokenError
+from fleet.kube.client.client import Client
 from fleet.kube.concurrency import gather
 from fleet.kube.discovery import Resource
 from fleet.kube.health import Health, State, judge
+from fleet.kube.list_watch import EventKind, Interruption, ListWatch
 from fleet.kube.live import Live, read_around, read_live
-from fleet.kube.objects import ListExpiredError, Scope, drop_other_fields, pages
+from fleet.kube.objects import Scope, drop_other_fields
 from fleet.objects.desired import Key
 
 SILENCE = 150.0
-GONE = 410
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +44,6 @@ class ChangedObject:
     deleted: bool = False
 
 
-class _GoneError(Exception):
-    """Error for a point to go on from that the server does not know any more."""
-
-
 async def watch_changes(
     client: Client, scope: Scope, *, silence: float = SILENCE, on_turn: Callable[[bool], None] = lambda works: None
 ) -> AsyncIterator[ListedObjects | ChangedObject]:
@@ -63,60 +52,30 @@ async def watch_changes(
     Raise only errors that will not pass: a missing right, a kind that is not served. `on_turn` is called when the
     connection breaks (False) and when it works again (True): meanwhile the known objects may be out of date.
     """
-    version, failures = "", 0
-    while True:
-        try:
-            if not version:
-                objects, version = await _list_all(client, scope)
+    objects: list[dict[str, Any]] = []
+    works = True
+    async with contextlib.aclosing(ListWatch(client, scope, silence).events()) as events:
+        async for event in events:
+            if isinstance(event, Interruption):
+                if event.problem and event.lasts:
+                    raise event.problem
+                if works:
+                    on_turn(False)
+                works = False
+                continue
+            if event.kind is EventKind.LISTING:
+                objects = []
+                continue
+            if event.kind is EventKind.LISTED:
+                objects.append(_with_kind(scope.resource, event.object))
+                continue
+            if not works:
+                on_turn(True)
+            works = True
+            if event.kind is EventKind.COMPLETE:
                 yield ListedObjects(objects)
-            async for event, newest in _watch_events(client, scope, version, silence):
-                if failures:
-                    on_turn(True)
-                failures, version = 0, newest
-                if event is not None:
-                    yield event
-        except (_GoneError, ListExpiredError):
-            version = ""
-        except StreamRefusedError as refusal:
-            if refusal.status != limits.OVERLOADED and refusal.status not in limits.UNSETTLED:
-                raise refusal.error from None
-        except OSError:  # TimeoutError is one
-            pass  # the connection broke: go on from the last version that was seen
-        else:
-            continue  # the server ended it, as it does every few minutes
-        failures += 1
-        if failures == 1:
-            on_turn(False)
-        await asyncio.sleep(limits.retry_delay(min(failures, 10)))
-
-
-async def _list_all(client: Client, scope: Scope) -> tuple[list[dict[str, Any]], str]:
-    objects, version = [], ""
-    async for page in pages(client, scope):
-        version = page["metadata"]["resourceVersion"]
-        objects += [_with_kind(scope.resource, item) for item in page["items"]]
-    return objects, version
-
-
-async def _watch_events(
-    client: Client, scope: Scope, version: str, silence: float
-) -> AsyncIterator[tuple[ChangedObject | None, str]]:
-    """Yield each event with the version to go on from; None stands for a bookmark."""
-    seconds = random.randint(240, 300)  # noqa: S311 - so that not all watches end at once
-    path = scope.path(watch="1", allowWatchBookmarks="true", resourceVersion=version, timeoutSeconds=str(seconds))
-    async with client.stream(path, silence=silence) as body:
-        async for line in body.lines():
-            event = orjson.loads(line)
-            kind, item = event["type"], event["object"]
-            if kind == "ERROR":
-                if item.get("code") == GONE:
-                    raise _GoneError
-                raise BrokenError(ValueError(str(item.get("message"))))
-            version = item["metadata"]["resourceVersion"]
-            yield (
-                (None if kind == "BOOKMARK" else ChangedObject(_with_kind(scope.resource, item), kind == "DELETED")),
-                version,
-            )
+            elif event.kind is not EventKind.BOOKMARK:
+                yield ChangedObject(_with_kind(scope.resource, event.object), event.kind is EventKind.DELETED)
 
 
 def _with_kind(resource: Resource, item: dict[str, Any]) -> dict[str, Any]:

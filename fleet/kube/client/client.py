@@ -283,7 +283,9 @@ class Client:
                     location = response.headers.get("Location") or ""
                     raise errors.error_of_redirect(self.place, context, response.status, location)
                 error = errors.error_of_response(self.place, context, response.status, body)
-                raise StreamRefusedError(response.status, error)
+                raise StreamRefusedError(
+                    response.status, error, limits.retry_after(response.headers.get("Retry-After"))
+                )
             yield response
 
     @contextlib.asynccontextmanager
@@ -347,10 +349,11 @@ class Client:
 class StreamRefusedError(Exception):
     """Error for a watch that was answered with a status instead of events; 410 means: list again."""
 
-    def __init__(self, status: int, error: FleetError) -> None:
+    def __init__(self, status: int, error: FleetError, retry_after: float | None = None) -> None:
         super().__init__(str(error))
         self.status = status
         self.error = error
+        self.retry_after = retry_after  # seconds that the server asks for
 
 
 def _decode(raw: bytes) -> Any:

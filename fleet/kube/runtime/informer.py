@@ -1,11 +1,8 @@
 """Informers, which keep caches true to the server, and the pool of those that a process shares.
 
-An informer lists, watches, and starts again where that is needed. The list is streamed as the beginning of a watch
-where the server can (Kubernetes 1.32 and newer), since then neither side holds the whole of it at once; else it comes
-in pages. A broken watch goes on where it was; one whose point the server has forgotten (410) lists again, and the cache
-keeps what it has until the new list is complete. Silence is not trusted: bookmarks come each minute, so a connection
-that is silent for longer is dead, whatever TCP thinks. An informer ends only when it is cancelled: missing rights and
-kinds may come, so it asks again, ever more seldom.
+An informer is the list-and-watch loop (`fleet.kube.list_watch`) into a cache, which keeps what it has until a new list
+is complete. An informer ends only when it is cancelled: missing rights and kinds may come, so it asks again, ever more
+seldom.
 
 The pool has one informer per kind, namespace and labels, shared by all controllers that need it and ended with the last
 of them. Informers run beside everything else. Networks and servers do not end them, so one that ends by itself has a
@@ -15,39 +12,29 @@ fault of ours, and that ends the process.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 
-from fleet.errors import AccessError, FleetError, ResourceError
-from fleet.kube.client import errors, limits
-from fleet.kube.client.client import Client, StreamRefusedError
-from fleet.kube.client.errors import BrokenError
+from fleet.errors import AccessError, FleetError
+from fleet.kube.client import errors
+from fleet.kube.client.client import Client
 from fleet.kube.client.limits import Patience
 from fleet.kube.discovery import Resource
-from fleet.kube.objects import ListExpiredError, Scope, pages
+from fleet.kube.list_watch import EventKind, Interruption, ListWatch, WatchEvent
+from fleet.kube.objects import Scope
 from fleet.kube.runtime.cache import Cache, Name
 from fleet.kube.runtime.memory_budget import REST_SECONDS, MemoryBudget, Share, TooMuchError
 
 SILENCE = 100.0
 RECONNECT = Patience(first=0.2, most=30.0)
-GONE = 410
-NOT_UNDERSTOOD = frozenset({400, 422})  # answers of servers that cannot stream lists
-END_OF_LIST = "k8s.io/initial-events-end"
 LATE = 30.0  # seconds after which a watch that does not go on counts as none
-LONG_ENOUGH = 5.0  # a watch that ends sooner and brought nothing was not ended in the usual course
-WATCH_SECONDS = (240, 300)  # a server ends a watch after a while; not all of ours at the same moment
 
 log = logging.getLogger(__name__)
-
-
-class _ForgottenError(Exception):
-    """Error for a point to go on from that the server does not know any more."""
 
 
 @dataclass(slots=True)
@@ -67,41 +54,26 @@ class Informer:
     since: float = 0.0  # when the problem began
     turns: list[Callable[[], None]] = field(default_factory=list)
     lists: int = 0
-    _progress: int = 0  # count of reports from watches: a watch without any is retried ever more seldom
-    _version: str = ""
+    loop: ListWatch = field(init=False)
+
+    def __post_init__(self) -> None:
+        labels = ",".join(f"{name}={value}" for name, value in self.cache.labels.items())
+        scope = Scope(self.cache.resource, self.cache.namespace, labels=labels)
+        self.loop = ListWatch(self.client, scope, self.silence, self.patience, self.streams_lists)
 
     async def run(self) -> None:
         """Keep the cache true to the server until cancelled."""
-        failures = 0
         while True:
-            progress, began = self._progress, time.monotonic()
             try:
-                if self._version or self.streams_lists:
-                    await self._watch()
-                else:
-                    await self._list()
-                if self._progress > progress or time.monotonic() - began > LONG_ENOUGH:
-                    failures = 0
-                    continue  # the server ended the watch, as it does every few minutes
-            except (_ForgottenError, ListExpiredError):
-                self._version = ""
-            except StreamRefusedError as refused:
-                await self._refused(refused)
-            except (OSError, orjson.JSONDecodeError) as broken:
-                self._failed(ResourceError(f"{type(broken).__name__}: {broken}".rstrip(": ")))
+                async with contextlib.aclosing(self.loop.events()) as events:
+                    async for event in events:
+                        self._take(event)
             except TooMuchError as much:
                 self.cache.clear()
-                self._version = ""
+                self.loop.version = ""
                 self._failed(much)
                 log.warning("%s: %s", self, much.message)
                 await asyncio.sleep(REST_SECONDS)
-                continue
-            except FleetError as error:
-                self._failed(error)
-            failures = 1 if self._progress > progress else failures + 1
-            if self.problem and failures in (1, 10, 100):
-                log.warning("%s: %s", self, self.problem.message)
-            await asyncio.sleep(limits.retry_delay(min(failures, 20), None, self.patience))
 
     def __str__(self) -> str:
         plural, namespace = self.cache.resource.plural, self.cache.namespace
@@ -124,67 +96,40 @@ class Informer:
             self.problem.message.removeprefix(f"{self.client.place}: no right to {context}: ") if self.problem else ""
         )
 
-    @property
-    def _scope(self) -> Scope:
-        labels = ",".join(f"{name}={value}" for name, value in self.cache.labels.items())
-        return Scope(self.cache.resource, self.cache.namespace, labels=labels)
-
-    async def _list(self) -> None:
-        self.cache.begin()
-        version = ""
-        async for page in pages(self.client, self._scope):
-            version = page["metadata"]["resourceVersion"]
-            for item in page["items"]:
+    def _take(self, event: WatchEvent | Interruption) -> None:
+        if isinstance(event, Interruption):
+            if event.problem:
+                self._failed(event.problem)
+            if self.problem and event.failures in (1, 10, 100):
+                log.warning("%s: %s", self, self.problem.message)
+            return
+        match event.kind:
+            case EventKind.LISTING:
+                self.cache.begin()
+            case EventKind.LISTED | EventKind.CHANGED:
                 if self.share.is_limited:
-                    self.share.put(Name.of(item), len(orjson.dumps(item)))
-                self.cache.put(item)
-        self._complete(version)
+                    self.share.put(Name.of(event.object), event.size or len(orjson.dumps(event.object)))
+                self.cache.put(event.object)
+            case EventKind.DELETED:
+                self.share.remove(Name.of(event.object))
+                self.cache.remove(event.object)
+            case EventKind.BOOKMARK:
+                self.cache.advance(event.version)
+            case EventKind.COMPLETE:
+                self._complete(event.version)
+                return
+        if self.loop.version:  # until the list is complete nothing is well
+            self._well()
 
     def _complete(self, version: str) -> None:
         first = not self.cache.synced
         self.cache.finish(version)
         if self.share.is_limited:
             self.share.keep(set(self.cache.names()))
-        self._version = version
         self.lists += 1
         self._well(turned=first)
 
-    async def _watch(self) -> None:
-        """Follow one watch to its end. It begins with a list if there was none yet."""
-        query = {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": self._version}
-        query["timeoutSeconds"] = str(random.randint(*WATCH_SECONDS))  # noqa: S311 - jitter
-        if not self._version:
-            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-            self.cache.begin()
-        async with self.client.stream(self._scope.path(**query), silence=self.silence) as body:
-            async for line in body.lines():
-                self._take(orjson.loads(line), len(line))
-
-    def _take(self, event: dict[str, Any], size: int) -> None:
-        item = event["object"]
-        match event["type"]:
-            case "ADDED" | "MODIFIED":
-                self.share.put(Name.of(item), size)
-                self.cache.put(item)
-            case "DELETED":
-                self.share.remove(Name.of(item))
-                self.cache.remove(item)
-            case "BOOKMARK" if not self._version:
-                if item["metadata"].get("annotations", {}).get(END_OF_LIST) == "true":
-                    self._complete(item["metadata"]["resourceVersion"])
-                return
-            case "BOOKMARK":
-                self.cache.advance(item["metadata"]["resourceVersion"])
-            case "ERROR" if item.get("code") == GONE:
-                raise _ForgottenError
-            case _:
-                raise BrokenError(ValueError(str(item.get("message") or event["type"])))
-        if self._version:  # until the list is complete there is nothing to go on from
-            self._version = item["metadata"]["resourceVersion"]
-            self._well()
-
     def _well(self, *, turned: bool = False) -> None:
-        self._progress += 1
         if self.problem:
             log.info("%s: watching again", self)
         if self.problem or turned:
@@ -200,14 +145,6 @@ class Informer:
     def _turn(self) -> None:
         for turn in list(self.turns):
             turn()
-
-    async def _refused(self, refused: StreamRefusedError) -> None:
-        if refused.status == GONE:
-            self._version = ""
-        elif refused.status in NOT_UNDERSTOOD and not self._version and self.streams_lists:
-            self.streams_lists = False
-        else:
-            self._failed(refused.error)
 
 
 _What = tuple[Resource, str, tuple[tuple[str, str], ...]]

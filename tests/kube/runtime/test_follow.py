@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from fleet.errors import ResourceError
-from fleet.kube.client.client import Client, StreamRefusedError
+from fleet.kube.client.client import Client
 from fleet.kube.client.limits import Patience
 from fleet.kube.discovery import Resource
 from fleet.kube.runtime.cache import Cache
@@ -39,7 +38,7 @@ async def following(
     async with Client.of(kubeconfig or cluster.kubeconfig, cluster.context, agent=agent(cluster)) as client:
         cache = Cache(resource, namespace=cluster.namespace, labels={"watched": "yes"}, manager="kubectl")
         follower = Informer(client, cache, patience=Patience(first=0.1, most=0.5), **options)
-        follower._version = version
+        follower.loop.version = version
         task = asyncio.create_task(follower.run())
         try:
             yield follower
@@ -137,20 +136,6 @@ def test_a_server_that_falls_silent_is_left_and_found_again(cluster: Cluster) ->
                 os.kill(server, signal.SIGCONT)
             await one_more(follower)
             assert follower.problem is None and follower.lists == 1
-
-    asyncio.run(run())
-
-
-def test_a_server_that_cannot_stream_lists_is_asked_for_pages() -> None:
-    async def run() -> None:
-        follower = Informer(Client(), Cache(CONFIG_MAPS))
-        await follower._refused(StreamRefusedError(422, ResourceError("sendInitialEvents is forbidden")))
-        assert not follower.streams_lists and follower.problem is None
-        follower._version = "7"
-        await follower._refused(StreamRefusedError(410, ResourceError("too old")))
-        assert follower._version == ""
-        await follower._refused(StreamRefusedError(403, ResourceError("no right")))
-        assert follower.problem is not None and follower.problem.message == "no right"
 
     asyncio.run(run())
 
