@@ -68,6 +68,9 @@ class _ForgottenError(Exception):
     """Error for a point to go on from that the server does not know any more."""
 
 
+_BREAKS = (_ForgottenError, ListExpiredError, StreamRefusedError, FleetError, OSError, orjson.JSONDecodeError)
+
+
 @dataclass(slots=True)
 class ListWatch:
     """The loop over the objects of a scope, and the point that it has reached ("": the list has to begin)."""
@@ -104,7 +107,7 @@ class ListWatch:
                 if self._has_advanced or time.monotonic() - began > LONG_ENOUGH:
                     failures = 0
                     continue  # the server ended the watch, as it does every few minutes
-            except (_ForgottenError, ListExpiredError, StreamRefusedError, FleetError, OSError, ValueError) as problem:
+            except _BREAKS as problem:
                 broken = problem
             failures = 1 if self._has_advanced else failures + 1
             yield self._interruption(failures, broken)
@@ -119,10 +122,8 @@ class ListWatch:
                 pass  # it ended at once, and brought nothing
             case _ForgottenError() | ListExpiredError() | StreamRefusedError(status=410):
                 self.version = ""
-            case StreamRefusedError(status=400 | 422) if (
-                self.streams_lists and not self.version
-            ):  # it cannot stream lists
-                self.streams_lists = False
+            case StreamRefusedError(status=400 | 422) if self.streams_lists and not self.version:
+                self.streams_lists = False  # the server cannot
             case StreamRefusedError():
                 problem = broken.error
                 lasts = broken.status != limits.OVERLOADED and broken.status not in limits.UNSETTLED

@@ -82,10 +82,8 @@ class ConnectionPool:
         self._server_name = (server_name or self._host) if tls else None
         self._headers: Headers = {"Host": parts.netloc, **headers}
         self._proxy = proxy
-        self._origin = (
-            ""  # what comes before the path: a proxy that gets the requests themselves has to know the server
-        )
-        if proxy and tls is None:
+        self._origin = ""
+        if proxy and tls is None:  # the proxy gets the requests themselves, so each says where it is to go
             self._origin = f"http://{parts.netloc}"
             self._headers |= _proxy_authorization(proxy)
         self._idle: list[Connection] = []
