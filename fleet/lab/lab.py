@@ -25,7 +25,7 @@ from fleet.lab.cluster.addons import addons
 from fleet.lab.cluster.api import Api, RefusedError, save_kubeconfig
 from fleet.lab.cluster.controlplane import ControlPlane, Program
 from fleet.lab.cluster.node import PAUSE, Node
-from fleet.lab.faults.inject import renew_all
+from fleet.lab.faults.injection import renew_all
 from fleet.lab.files import explain_disk_errors, link_file, write_file
 from fleet.lab.images import bake
 from fleet.lab.images.archive import read_images

@@ -5,7 +5,8 @@
             ...
         faults.kill("pod/web-0")
 
-Faults of the API server meet every client of a cluster: `faults.api.fail(429, Match(resource="pods"))`.
+Faults of the API server meet every client of a cluster: `faults.api.fail(429, Match(resource="pods"))`. The methods are
+those of the verbs in `fleet.lab.faults`, with `seconds` besides: the fault ends by itself after that time.
 """
 
 from __future__ import annotations
@@ -14,58 +15,16 @@ import contextlib
 import os
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from fleet.errors import NotFoundError
 from fleet.lab.faults import ActiveFault, clear, inject, list_active
-from fleet.lab.faults.api.kinds import ALL_REQUESTS, ApiFaultBuilder
-from fleet.lab.faults.builder import FaultBuilder
 from fleet.lab.faults.fault import Fault
+from fleet.lab.faults.methods import ApiFixtureMethods, FixtureMethods
 from fleet.lab.faults.schedule import Event, Schedule, play_schedule
+from fleet.lab.faults.verb import FaultVerb, TargetScope
 from fleet.lab.programs.process import identify
-from fleet.lab.proxy.plan import Match
 from fleet.testing.cluster import Cluster
-
-
-class ApiFaults:
-    """Faults of an API server. A `Match` says which requests; `share` is that of those that match, drawn by `seed`."""
-
-    def __init__(self, cluster: str, inject: Callable[[Fault, float | None], Broken]) -> None:
-        self._builder = ApiFaultBuilder(cluster)
-        self._inject = inject
-
-    def fail(
-        self,
-        status: int = 500,
-        match: Match = ALL_REQUESTS,
-        *,
-        share: float | None = None,
-        retry_after: int | None = None,
-        seed: int = 0,
-        seconds: float | None = None,
-    ) -> Broken:
-        """Answer requests with an error, such as 429, 500 or 410; they are not carried out."""
-        return self._inject(self._builder.fail(status, match, share=share, retry_after=retry_after, seed=seed), seconds)
-
-    def slow(
-        self,
-        by: float,
-        match: Match = ALL_REQUESTS,
-        *,
-        share: float | None = None,
-        seed: int = 0,
-        seconds: float | None = None,
-    ) -> Broken:
-        """Carry requests out so many seconds later."""
-        return self._inject(self._builder.slow(by, match, share=share, seed=seed), seconds)
-
-    def forget(self, match: Match = ALL_REQUESTS, *, after_events: int = 0, seconds: float | None = None) -> Broken:
-        """End watches with 410 after so many events."""
-        return self._inject(self._builder.forget(match, after_events=after_events), seconds)
-
-    def skew(self, by: float, match: Match = ALL_REQUESTS, *, seconds: float | None = None) -> Broken:
-        """Show times in Leases so many seconds later, or earlier if negative."""
-        return self._inject(self._builder.skew(by, match), seconds)
 
 
 class Broken:
@@ -90,70 +49,32 @@ class Broken:
         self.clear()
 
 
-class Faults:
+class ApiFaults(ApiFixtureMethods[Broken]):
+    """Faults of an API server. A `Match` says which requests; `share` is that of those that match, drawn by `seed`."""
+
+    def __init__(self, cluster: str, inject: Callable[[Fault, float | None], Broken]) -> None:
+        self._scope = TargetScope(cluster)
+        self._inject = inject
+
+    def _use_verb(self, verb: FaultVerb, *arguments: Any, seconds: float | None = None, **options: Any) -> Broken:
+        return self._inject(verb.make(self._scope, *arguments, **options), seconds)
+
+
+class Faults(FixtureMethods[Broken]):
     """Faults of a cluster. Pods and volumes without a namespace are in the test's own; all end with this process."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self._builder = FaultBuilder(cluster.name, cluster.namespace)
+        self._scope = TargetScope(cluster.name, cluster.namespace)
         self.api = ApiFaults(cluster.name, self.inject)
+
+    def _use_verb(self, verb: FaultVerb, *arguments: Any, seconds: float | None = None, **options: Any) -> Broken:
+        return self.inject(verb.make(self._scope, *arguments, **options), seconds)
 
     def inject(self, fault: Fault, seconds: float | None = None) -> Broken:
         """Make a fault that was described already."""
         active = inject(self.cluster.lab, fault, owner=identify(os.getpid()), seconds=seconds)
         return Broken(self.cluster, active)
-
-    def kill(self, target: str, *, container: str = "", process: str = "", seconds: float | None = None) -> Broken:
-        """Kill -9 a pod's processes, a node or a program; the latter two are started again at the end."""
-        return self.inject(self._builder.kill(target, container=container, process=process), seconds)
-
-    def freeze(self, target: str, *, container: str = "", process: str = "", seconds: float | None = None) -> Broken:
-        """Let a pod's processes, a node or a program stand still."""
-        return self.inject(self._builder.freeze(target, container=container, process=process), seconds)
-
-    def stop(self, target: str, *, grace: float = 10, seconds: float | None = None) -> Broken:
-        """Shut a node down in good order."""
-        return self.inject(self._builder.stop(target, grace=grace), seconds)
-
-    def partition(
-        self, side: Sequence[str], other: Sequence[str] = (), *, one_way: bool = False, seconds: float | None = None
-    ) -> Broken:
-        """Let no packet through between two sides, or between one side and all other addresses."""
-        return self.inject(self._builder.partition(side, other, one_way=one_way), seconds)
-
-    def disturb(
-        self,
-        side: Sequence[str],
-        other: Sequence[str] = (),
-        *,
-        delay: float = 0,
-        jitter: float = 0,
-        loss: float = 0,
-        reorder: float = 0,
-        hold: float = 0.02,
-        seed: int = 0,
-        one_way: bool = False,
-        seconds: float | None = None,
-    ) -> Broken:
-        """Delay (in seconds), drop and reorder (shares) packets, in each direction."""
-        fault = self._builder.disturb(
-            side, other, delay=delay, jitter=jitter, loss=loss, reorder=reorder, hold=hold, seed=seed, one_way=one_way
-        )
-        return self.inject(fault, seconds)
-
-    def fill(self, target: str, *, leave: int = 0, seconds: float | None = None) -> Broken:
-        """Take all that is free on a volume, but for `leave` bytes."""
-        return self.inject(self._builder.fill(target, leave=leave), seconds)
-
-    def corrupt(
-        self, target: str, *, file: str = "", places: int = 16, seed: int = 0, seconds: float | None = None
-    ) -> Broken:
-        """Change bytes of a file on a volume, or of the largest."""
-        return self.inject(self._builder.corrupt(target, file=file, places=places, seed=seed), seconds)
-
-    def lose(self, target: str, *, seconds: float | None = None) -> Broken:
-        """Lose what is on a volume, for good; or a node with all its disks, until a new one comes at the end."""
-        return self.inject(self._builder.lose(target), seconds)
 
     def schedule(
         self,

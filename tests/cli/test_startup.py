@@ -11,7 +11,7 @@ from fleet.cli import COMMANDS
 
 CORE = {"fleet", "fleet.version", "fleet.cli", "fleet.cli.exit", "fleet.cli.lazy"}
 HEAVY = {"asyncio", "aiohttp", "pydantic", "rich", "orjson", "yaml"}
-LAB = ("fault", "fault_api", "service")
+LAB = ("fault", "verbs", "service")
 MODULES = [entry.partition(":")[0] for entry, _ in COMMANDS.values()]
 MODULES += [f"fleet.cli.commands.lab.{name}" for name in LAB]
 

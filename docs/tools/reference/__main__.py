@@ -1,4 +1,4 @@
-"""Writes docs/reference/ from the code.
+"""Writes docs/reference/ from the code, and the stub of the methods that faults have.
 
     python -m docs.tools.reference           write the pages
     python -m docs.tools.reference --check   exit with 1 and say which differ
@@ -12,6 +12,7 @@ import sys
 
 from docs.tools.reference.command_line import command_line
 from docs.tools.reference.contracts import exit_codes, status_file
+from docs.tools.reference.faults import STUB_FILE, stub_text
 from docs.tools.reference.metrics import metrics
 from docs.tools.reference.preview import SCHEMA_FILE, preview_json, schema_text
 from docs.tools.reference.python import apps, stacks, testing
@@ -47,6 +48,9 @@ def main(arguments: list[str]) -> int:
         wrong = sorted(name for name in made.keys() | there.keys() if made.get(name) != there.get(name))
         if not SCHEMA_FILE.exists() or SCHEMA_FILE.read_text(encoding="utf-8") != schema_text():
             wrong.append(SCHEMA_FILE.name)
+        if not STUB_FILE.exists() or STUB_FILE.read_text(encoding="utf-8") != stub_text():
+            print(f"{STUB_FILE.relative_to(ROOT)} differs from the code: run `make docs`", file=sys.stderr)
+            return 1
         for name in wrong:
             print(f"docs/reference/{name} differs from the code: run `make docs`", file=sys.stderr)
         return 1 if wrong else 0
@@ -57,6 +61,7 @@ def main(arguments: list[str]) -> int:
     for name, text in made.items():
         (TARGET / name).write_text(text, encoding="utf-8")
     SCHEMA_FILE.write_text(schema_text(), encoding="utf-8")
+    STUB_FILE.write_text(stub_text(), encoding="utf-8")
     return 0
 
 

@@ -16,6 +16,7 @@ import pydantic
 from pydantic.fields import FieldInfo
 
 import fleet
+from docs.tools.reference.faults import derived_methods
 from docs.tools.reference.text import annotation, cell, comments, first, prose, shown, signature
 from fleet import testing as fleet_testing
 from fleet.apps import driver as drivers
@@ -173,6 +174,8 @@ def _methods(cls: type) -> Iterator[str]:
             yield f"| `.{name}{cell(signature(value.__func__, own=True))}` | {cell(first(value.__func__))} |"
         elif inspect.isfunction(value) and value.__doc__:
             yield f"| `.{name}{cell(signature(value, own=True))}` | {cell(first(value))} |"
+    for method in derived_methods(cls):
+        yield f"| `.{method.__name__}{cell(signature(method, own=True))}` | {cell(first(method))} |"
 
 
 def _default(field: FieldInfo) -> str:

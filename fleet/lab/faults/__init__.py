@@ -6,8 +6,11 @@ A `Fault` is data: a kind and what it happens to. `inject` makes it so and `clea
     active = inject(lab, fault, owner=identify(os.getpid()))
     clear(lab, [active.id])
 
-**A new kind** is a subclass of `Kind` in a module of its own and one line in `fault.KINDS` (imported when it is
-used):
+**A new fault** is a module in `kinds` with a subclass of `Kind` and a `FaultVerb`, and one line in `registry.FAULTS`.
+The signature of the verb's function declares the arguments, once: the command and its help, the methods of
+`FaultBuilder` and of `fleet.testing.Faults`, and the choices of a schedule are derived from it (`verb.py`).
+
+Of the kind:
 
 - `resolve(lab, fault)` looks and changes nothing. It refuses what cannot be (ConfigurationError, NotFoundError) and
   returns *facts*: plain JSON with all that `begin` and `end` need to know, such as process ids or old bytes. `end`
@@ -34,7 +37,25 @@ network namespaces of nodes and pods (`kinds/packets.py`), which go with their n
 machine's own. So `down` needs to know nothing about faults.
 """
 
-from fleet.lab.faults.fault import ActiveFault, Facts, Fault, Kind
-from fleet.lab.faults.inject import clear, inject, list_active
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fleet.lab.faults.fault import ActiveFault, Facts, Fault, Kind
+    from fleet.lab.faults.injection import clear, inject, list_active
+
+_HOME = {
+    **dict.fromkeys(("ActiveFault", "Facts", "Fault", "Kind"), "fleet.lab.faults.fault"),
+    **dict.fromkeys(("clear", "inject", "list_active"), "fleet.lab.faults.injection"),
+}
 
 __all__ = ["ActiveFault", "Facts", "Fault", "Kind", "clear", "inject", "list_active"]
+
+
+def __getattr__(name: str) -> object:
+    """Return a public name of the package, and load its module first; raise AttributeError for any other name."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'fleet.lab.faults' has no attribute {name!r}")
+    value: object = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value

@@ -1,7 +1,7 @@
 """Faults as data, the kinds of faults, and what a fault can happen to.
 
-A `Fault` says what shall be wrong, an `ActiveFault` what is wrong now. A `Kind` says how a fault begins and ends; a new
-one is a module and a line in `KINDS`, imported when it is used. Targets are written as at the command line:
+A `Fault` says what shall be wrong, an `ActiveFault` what is wrong now. A `Kind` says how a fault begins and ends; what
+users say to get one is its verb (`verb.py`). Targets are written as at the command line:
 
     pod/web-0             a pod of the namespace that the user gave, or pod/shop/web-0
     volume/data-web-0     the volume of a claim, as pods
@@ -11,7 +11,6 @@ one is a module and a line in `KINDS`, imported when it is used. Targets are wri
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -112,36 +111,6 @@ class Kind(ABC):
     def renew(self, lab: Lab, active: ActiveFault, node: str) -> None:
         """Make the fault again on a node that came back, if the node lost it with its namespaces."""
         return
-
-
-KINDS = {
-    "kill-pod": "kinds.pods:KillPod",
-    "freeze-pod": "kinds.pods:FreezePod",
-    "kill-node": "kinds.nodes:KillNode",
-    "stop-node": "kinds.nodes:StopNode",
-    "freeze-node": "kinds.nodes:FreezeNode",
-    "lose-node": "kinds.nodes:LoseNode",
-    "kill-program": "kinds.control_plane:KillProgram",
-    "freeze-program": "kinds.control_plane:FreezeProgram",
-    "partition": "kinds.network:Partition",
-    "disturb": "kinds.network:Disturb",
-    "fill-volume": "kinds.volumes:FillVolume",
-    "corrupt-volume": "kinds.volumes:CorruptVolume",
-    "lose-volume": "kinds.volumes:LoseVolume",
-    "fail-api": "api.kinds:Fail",
-    "slow-api": "api.kinds:Slow",
-    "forget-api": "api.kinds:Forget",
-    "skew-leases": "api.kinds:Skew",
-}
-
-
-def load_kind(name: str) -> Kind:
-    """Return the kind of this name; raise ConfigurationError if there is none."""
-    if name not in KINDS:
-        raise ConfigurationError(f"there is no fault {name!r}", hint=f"there are: {', '.join(KINDS)}")
-    module, _, attribute = KINDS[name].partition(":")
-    kind_class: type[Kind] = getattr(importlib.import_module(f"fleet.lab.faults.{module}"), attribute)
-    return kind_class()
 
 
 Thing = Literal["pod", "volume", "node", "program"]

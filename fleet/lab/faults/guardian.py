@@ -54,7 +54,7 @@ def _try_lock_guardian(lab: Path) -> AbstractContextManager[bool]:
 def watch_faults(name: str) -> None:
     """Undo faults until there has been none to watch for a while, or the lab is gone."""
     from fleet.errors import FleetError  # noqa: PLC0415 - all of this is for the process that watches
-    from fleet.lab.faults.inject import sweep  # noqa: PLC0415
+    from fleet.lab.faults.injection import sweep  # noqa: PLC0415
     from fleet.lab.lab import Lab  # noqa: PLC0415
 
     lab = Lab.open(name)

@@ -14,7 +14,7 @@ from fleet.cli.output import print_message
 
 if TYPE_CHECKING:
     from fleet.lab.faults import Fault
-    from fleet.lab.faults.builder import FaultBuilder
+    from fleet.lab.faults.verb import TargetScope
     from fleet.lab.lab import Lab
 
 
@@ -51,16 +51,16 @@ class FaultScope:
         return open_lab(self.name)
 
     @property
-    def builder(self) -> FaultBuilder:
-        """What makes faults of targets there."""
-        from fleet.lab.faults.builder import FaultBuilder
+    def targets(self) -> TargetScope:
+        """The cluster and the namespace in which targets are looked for."""
+        from fleet.lab.faults.verb import TargetScope
 
-        return FaultBuilder(self.lab.spec.cluster_or_first(self.cluster).name, self.namespace)
+        return TargetScope(self.lab.spec.cluster_or_first(self.cluster).name, self.namespace)
 
     def begin(self, fault: Fault) -> None:
         """Begin a fault that outlives this process, and tell the user how it ends."""
         from fleet.lab.faults import inject
-        from fleet.lab.faults.fault import load_kind
+        from fleet.lab.faults.registry import load_kind
 
         active = inject(self.lab, fault, seconds=self.seconds)
         if not load_kind(fault.kind).lasts:

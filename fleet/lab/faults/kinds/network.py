@@ -12,15 +12,37 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from random import Random
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fleet.errors import ConfigurationError, ResourceError
 from fleet.lab.faults import lookup, records
-from fleet.lab.faults.fault import ActiveFault, Facts, Fault, Kind, Owner, Target, parse_target
+from fleet.lab.faults.fault import (
+    ActiveFault,
+    Facts,
+    Fault,
+    Kind,
+    Owner,
+    Target,
+    Thing,
+    expect_target,
+    parse_target,
+)
 from fleet.lab.faults.kinds import packet_queue, packets
 from fleet.lab.faults.kinds.packets import Chains, Member, Peer
+from fleet.lab.faults.verb import (
+    API_SERVER,
+    Draw,
+    FaultVerb,
+    Option,
+    TargetArgument,
+    TargetScope,
+    check_at_least,
+    check_share,
+    draw_seed,
+)
 from fleet.lab.programs import process
 from fleet.lab.programs.process import read_tail
 
@@ -124,6 +146,50 @@ def read_fault_rules(active: ActiveFault, target: str) -> Chains:
     return Chains(tuple(rules["outgoing"]), tuple(rules["incoming"]))
 
 
+SIDE_THINGS: tuple[Thing, ...] = ("node", "pod", "program")
+Side = Annotated[Sequence[str], TargetArgument()]
+OtherSide = Annotated[
+    Sequence[str],
+    Option(
+        "The other side; may be repeated. [default: everybody else]",
+        flags=("--from",),
+        metavar="TARGET",
+        is_target=True,
+    ),
+]
+OneWay = Annotated[bool, Option("Only packets that leave the first side.", is_last=True)]
+
+
+def build_fault(
+    kind: str, scope: TargetScope, side: Sequence[str], other: Sequence[str], options: Mapping[str, Any]
+) -> Fault:
+    """Return the fault between two sides; raise ConfigurationError for sides that cannot be."""
+    near = [str(_parse_side(text, kind, scope)) for text in side]
+    far = [str(_parse_side(text, kind, scope)) for text in other]
+    if not near:
+        raise ConfigurationError(f"{kind} needs a node or a pod", hint="node/NAME or pod/NAME")
+    if API_SERVER in near:
+        near, far = far, near
+    if not near or API_SERVER in near:
+        raise ConfigurationError(
+            "the API server is one side; the other has to be nodes or pods",
+            hint=f"`{kind} node/NAME --from {API_SERVER}`; to stop it for all: `freeze {API_SERVER}`",
+        )
+    both = set(near) & set(far)
+    if both:
+        raise ConfigurationError(f"{min(both)} is on both sides")
+    return Fault(kind, scope.cluster, tuple(near), {"from": far, **options})
+
+
+def _parse_side(text: str, kind: str, scope: TargetScope) -> Target:
+    target = expect_target(text, scope.namespace, kind, *SIDE_THINGS)
+    if target.thing == "program" and target.name != API_SERVER:
+        raise ConfigurationError(
+            f"{text} has no packets of its own to tell apart", hint=f"nodes, pods and {API_SERVER} have"
+        )
+    return target
+
+
 class Partition(Kind):
     """A network fault that drops all packets between the sides."""
 
@@ -147,6 +213,26 @@ class Partition(Kind):
         if lacks_rules(lab, active, f"node/{node}"):
             self._set_rules(lab, active, f"node/{node}")
 
+
+def partition(scope: TargetScope, side: Side, other: OtherSide = (), *, one_way: OneWay = False) -> Fault:
+    """Let no packet through between nodes or pods and others, the API server for instance.
+
+    \b
+    fleet lab fault partition node/lab-node-1                        from everybody
+    fleet lab fault partition node/lab-node-1 --from node/lab-node-2
+    fleet lab fault partition node/lab-node-1 --from kube-apiserver
+    """
+    return build_fault("partition", scope, side, other, {"one-way": one_way})
+
+
+PARTITION = FaultVerb(
+    partition,
+    kinds={"partition": Partition},
+    draws=(
+        Draw(("pod", "node"), lambda scope, target, chance: partition(scope, [target])),
+        Draw(("pod", "node"), lambda scope, target, chance: partition(scope, [target], [API_SERVER]), name="isolate"),
+    ),
+)
 
 QUEUE = "NFQUEUE --queue-num NUMBER --queue-bypass"
 
@@ -207,3 +293,63 @@ def _refuse_second_disturbance(lab: Lab, cluster: str, places: set[str]) -> None
                 f"packets of {min(shared)} are disturbed already, by fault {active.id}",
                 hint=f"`fleet lab fault clear {active.id}` first, or say all that shall happen to them in one",
             )
+
+
+def disturb(
+    scope: TargetScope,
+    side: Side,
+    other: OtherSide = (),
+    *,
+    delay: Annotated[float, Option("Packets come that much later, as 0.1s.", is_duration=True)] = 0,
+    jitter: Annotated[float, Option("Give or take that much; their order stays.", is_duration=True)] = 0,
+    loss: Annotated[float, Option("The share of packets that is lost, as 0.1.")] = 0,
+    reorder: Annotated[float, Option("The share of packets that is overtaken by others.")] = 0,
+    hold: Annotated[float, Option("How long those are held back.", is_duration=True, show_default=True)] = 0.02,
+    seed: Annotated[int, Option("Chance that can be had again: which packets it hits.")] = 0,
+    one_way: OneWay = False,
+) -> Fault:
+    """Delay, drop and reorder packets between nodes or pods and others. Times and shares are of each direction.
+
+    \b
+    fleet lab fault disturb node/lab-node-1 --delay 0.1s --jitter 0.02s
+    fleet lab fault disturb pod/web-0 --loss 0.1 --from pod/web-1
+    """
+    options = {
+        "delay": check_at_least(0, delay, "--delay"),
+        "jitter": check_at_least(0, jitter, "--jitter"),
+        "loss": check_share(loss, "--loss"),
+        "reorder": check_share(reorder, "--reorder"),
+        "hold": check_at_least(0, hold, "--hold") if reorder else 0,
+    }
+    if jitter > delay:
+        raise ConfigurationError(
+            f"a delay of {delay:g} s cannot vary by {jitter:g} s", field="--jitter", hint="at most the delay"
+        )
+    if not any(options.values()):
+        raise ConfigurationError(
+            "this disturbs nothing", hint="say a delay, or the share of packets to lose or to reorder"
+        )
+    return build_fault("disturb", scope, side, other, {**options, "seed": seed, "one-way": one_way})
+
+
+def _draw_delay(scope: TargetScope, target: str, chance: Random) -> Fault:
+    return disturb(scope, [target], delay=chance.choice([0.02, 0.1, 0.5]), seed=draw_seed(chance))
+
+
+def _draw_loss(scope: TargetScope, target: str, chance: Random) -> Fault:
+    return disturb(scope, [target], loss=chance.choice([0.01, 0.1, 0.3]), seed=draw_seed(chance))
+
+
+def _draw_order(scope: TargetScope, target: str, chance: Random) -> Fault:
+    return disturb(scope, [target], reorder=chance.choice([0.05, 0.25]), seed=draw_seed(chance))
+
+
+DISTURB = FaultVerb(
+    disturb,
+    kinds={"disturb": Disturb},
+    draws=(
+        Draw(("pod", "node"), _draw_delay, name="delay"),
+        Draw(("pod", "node"), _draw_loss, name="drop"),
+        Draw(("pod", "node"), _draw_order, name="reorder"),
+    ),
+)

@@ -6,16 +6,17 @@ import contextlib
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import psutil
 
 from fleet.lab.cluster import cgroups
 from fleet.lab.cluster.volumes import find_devices, release_device
 from fleet.lab.faults import lookup
-from fleet.lab.faults.fault import ActiveFault, Facts, Fault, Kind, parse_target
-from fleet.lab.faults.inject import renew_nodes
+from fleet.lab.faults.fault import ActiveFault, Facts, Fault, Kind, expect_target, parse_target
+from fleet.lab.faults.injection import renew_nodes
 from fleet.lab.faults.kinds import signals
+from fleet.lab.faults.verb import Draw, FaultVerb, Option, TargetName, TargetScope, check_at_least
 from fleet.lab.locks import lock_lab
 from fleet.lab.programs import process
 from fleet.lab.programs.launch import launch
@@ -89,6 +90,24 @@ class StopNode(Kind):
     def end(self, lab: Lab, active: ActiveFault) -> None:
         _kill_node(dict(active.facts))  # a shutdown that was cut short: what is left of the node stands still
         _restart_node(lab, active)
+
+
+def stop(
+    scope: TargetScope,
+    target: TargetName,
+    *,
+    grace: Annotated[float, Option("How long its pods have to end.", is_duration=True, show_default=True)] = 10,
+) -> Fault:
+    """Shut a node down in good order. It is started again when the fault is cleared."""
+    node = expect_target(target, scope.namespace, "stop", "node")
+    return Fault("stop-node", scope.cluster, (str(node),), {"grace": check_at_least(0, grace, "--grace")})
+
+
+STOP = FaultVerb(
+    stop,
+    kinds={"stop-node": StopNode},
+    draws=(Draw(("node",), lambda scope, target, chance: stop(scope, target, grace=5)),),
+)
 
 
 class LoseNode(Kind):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import psutil
 
@@ -23,8 +23,10 @@ from fleet.errors import ConfigurationError, NotFoundError, ResourceError
 from fleet.lab.cluster import volumes
 from fleet.lab.cluster.volumes import Volume
 from fleet.lab.faults import lookup, records
-from fleet.lab.faults.fault import ActiveFault, Facts, Fault, Kind, parse_target
+from fleet.lab.faults.fault import ActiveFault, Facts, Fault, Kind, expect_target, parse_target
 from fleet.lab.faults.kinds import signals
+from fleet.lab.faults.kinds.nodes import LoseNode
+from fleet.lab.faults.verb import Draw, FaultVerb, Option, TargetName, TargetScope, check_at_least, draw_seed
 from fleet.lab.programs import process
 
 if TYPE_CHECKING:
@@ -154,6 +156,24 @@ def _free_bytes(file: Path) -> int:
     return status.f_bfree * status.f_frsize
 
 
+def fill(
+    scope: TargetScope,
+    target: TargetName,
+    *,
+    leave: Annotated[int, Option("Leave so much free.", metavar="BYTES")] = 0,
+) -> Fault:
+    """Fill a volume: whoever writes to it is told that no space is left."""
+    volume = expect_target(target, scope.namespace, "fill", "volume")
+    return Fault("fill-volume", scope.cluster, (str(volume),), {"leave": int(check_at_least(0, leave, "--leave"))})
+
+
+FILL = FaultVerb(
+    fill,
+    kinds={"fill-volume": FillVolume},
+    draws=(Draw(("volume",), lambda scope, target, chance: fill(scope, target)),),
+)
+
+
 class CorruptVolume(Kind):
     """Inverted bytes in a file. The old ones are in the record, so that they can be put back."""
 
@@ -212,6 +232,39 @@ def _read_byte(handle: int, place: int) -> bytes:
     return os.pread(handle, 1, place)
 
 
+def corrupt(
+    scope: TargetScope,
+    target: TargetName,
+    *,
+    file: Annotated[str, Option("A file on the volume. [default: the largest]", metavar="PATH")] = "",
+    places: Annotated[int, Option("How many bytes are changed.", show_default=True)] = 16,
+    seed: Annotated[int, Option("Chance that can be had again: which bytes.")] = 0,
+) -> Fault:
+    """Change bytes of a file on a volume. Clearing puts those back that are still wrong."""
+    volume = expect_target(target, scope.namespace, "corrupt", "volume")
+    if not 1 <= places <= 10_000:
+        raise ConfigurationError(f"{places} places are not possible", field="--places", hint="1 to 10000")
+    if file.startswith("/") or ".." in file.split("/"):
+        raise ConfigurationError(
+            f"{file!r} is not a path on the volume", field="--file", hint="relative to the volume's own root"
+        )
+    options = {"file": file, "places": places, "seed": seed}
+    return Fault("corrupt-volume", scope.cluster, (str(volume),), options)
+
+
+CORRUPT = FaultVerb(
+    corrupt,
+    kinds={"corrupt-volume": CorruptVolume},
+    draws=(
+        Draw(
+            ("volume",),
+            lambda scope, target, chance: corrupt(scope, target, seed=draw_seed(chance)),
+            is_default=False,
+        ),
+    ),
+)
+
+
 class LoseVolume(Kind):
     """The loss of all files of a volume. Pods that use it are frozen meanwhile and killed then: none can save anything.
 
@@ -248,3 +301,23 @@ def empty_directory(root: Path) -> None:
                 shutil.rmtree(path)
         else:
             path.unlink()
+
+
+def lose(scope: TargetScope, target: TargetName) -> Fault:
+    """Lose all that is on a volume, or a node with all its disks, for good.
+
+    A volume's pods are killed and find it empty. When a node's fault is cleared, a new one of its name starts; the
+    volumes that were on the old one cannot be mounted any more.
+    """
+    thing = expect_target(target, scope.namespace, "lose", "volume", "node")
+    return Fault(f"lose-{thing.thing}", scope.cluster, (str(thing),), {})
+
+
+LOSE = FaultVerb(
+    lose,
+    kinds={"lose-volume": LoseVolume, "lose-node": LoseNode},
+    draws=(
+        Draw(("volume",), lambda scope, target, chance: lose(scope, target), is_default=False),
+        Draw(("node",), lambda scope, target, chance: lose(scope, target), is_default=False),
+    ),
+)

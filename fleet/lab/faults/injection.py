@@ -19,7 +19,8 @@ import psutil
 
 from fleet.errors import ConfigurationError, FleetError, NotFoundError, ResourceError
 from fleet.lab.faults import guardian, records
-from fleet.lab.faults.fault import ActiveFault, Fault, Owner, load_kind
+from fleet.lab.faults.fault import ActiveFault, Fault, Owner
+from fleet.lab.faults.registry import load_kind
 from fleet.lab.programs import process
 
 if TYPE_CHECKING:
