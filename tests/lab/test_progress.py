@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import io
+import re
+import subprocess
 import sys
+import time
+from collections.abc import Callable
 
 import pytest
 
@@ -13,6 +17,17 @@ from fleet.lab.progress import Progress, describe_time_left
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+    def rows(self) -> list[str]:
+        """What was drawn, without colours and movements."""
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.getvalue()).replace("\r", "\n").split("\n")
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_in_a_log_it_says_when_it_begins_and_how_it_ends(
@@ -33,19 +48,29 @@ def test_in_a_log_it_says_when_it_begins_and_how_it_ends(
     assert "building etcd: failed in " in capsys.readouterr().err
 
 
-def test_on_a_terminal_it_is_one_line_that_is_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def open_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Standard error as a terminal; not a fixture, since pytest puts its own there before a test runs."""
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    return terminal
+
+
+def test_on_a_terminal_it_is_one_row_that_is_drawn_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = open_terminal(monkeypatch)
     with Progress("building etcd") as progress:
-        monkeypatch.setattr(progress, "_printed", 0.0)
-        progress.update(7, 0, "a/package/with/a/long/name" * 10)
-    said = terminal.getvalue()
-    assert said.count("\n") == 1
-    first, alive, done = said.removeprefix("\r").split("\r")
-    assert first == "building etcd …"
-    assert alive.startswith("building etcd: 7 · ")
-    assert len(alive) < 120
-    assert len(done.rstrip("\n")) >= len(alive), "nothing of a longer line before may stay"
+        progress.update(0, 2840, "a/package")
+        progress._started -= 240
+        progress.update(2400, 2840, "a/package/with/a/long/name" * 10)
+        wait_for(lambda: "left" in terminal.getvalue())
+    rows = [row for row in terminal.rows() if "building etcd" in row]
+    assert max(map(len, terminal.rows())) <= 80, "a row that wraps cannot be drawn over"
+    assert any("about 40 s left · 2400/2840 · a/pa" in row for row in rows)
+    assert rows[-1].startswith("building etcd: done in 4m")
+    assert sum(": done in" in row for row in rows) == 1
+    behind_row = terminal.getvalue().rpartition("building etcd: done")[0].rpartition("a/pa")[2]
+    assert "\x1b[2K" in behind_row, "the row is gone before the last line is printed"
 
 
 def test_quiet_means_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,11 +95,31 @@ def test_it_says_how_long_is_left(elapsed: float, done: int, total: int, words: 
     assert describe_time_left(elapsed, done, total) == words
 
 
-def test_beside_other_work_on_a_terminal_only_the_end_of_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    with Progress("building etcd"), Progress("installing iptables"):
+def test_beside_other_work_on_a_terminal_each_has_a_row_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = open_terminal(monkeypatch)
+    with Progress("building etcd"):
+        with Progress("installing iptables"):
+            wait_for(lambda: "installing iptables" in terminal.getvalue())
+        between = len(terminal.getvalue())
+        print("something else", file=sys.stderr)
+        wait_for(lambda: "building etcd" in terminal.getvalue()[between:])
+    rows = [row.strip() for row in terminal.rows()]
+    ended = [row.partition(":")[0] for row in rows if ": done in" in row or row == "something else"]
+    assert ended == ["installing iptables", "something else", "building etcd"]
+    after = terminal.getvalue().partition("installing iptables: done")[2]
+    assert "installing" not in after
+
+
+def test_a_terminal_that_cannot_draw_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = open_terminal(monkeypatch)
+    monkeypatch.setenv("TERM", "dumb")
+    with Progress("building etcd"):
         pass
-    lines = [line.strip().rpartition("\r")[2] for line in terminal.getvalue().strip().split("\n")]
-    assert [line.partition(":")[0] for line in lines] == ["installing iptables", "building etcd"]
-    assert "installing iptables …" not in terminal.getvalue()
+    assert terminal.getvalue() == "building etcd …\nbuilding etcd: done in 0s\n"
+
+
+def test_what_draws_is_loaded_on_a_terminal_only() -> None:
+    code = "import sys\nfrom fleet.lab.progress import Progress\nwith Progress('x') as p: p.update(1, 2)\n"
+    command = [sys.executable, "-c", code + "assert not [name for name in sys.modules if name.startswith('rich')]"]
+    result = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert result.stderr == "x …\nx: done in 0s\n"
