@@ -1,9 +1,8 @@
-"""One way to run git, and the only module that knows GitPython.
+"""One way to run git: with which environment, configuration and limits.
 
-This decides with which environment, configuration and limits. GitPython starts the process of every command that
-writes; to load it costs more than all that a run reads, so commands that only read are started directly, in the same
-environment. Every command runs in a session of its own without a terminal, so that nothing can ask a question and all
-of it can be ended at once.
+Every command runs in a session of its own without a terminal, so that nothing can ask a question and all of it can be
+ended at once. GitPython's objects know no limits and read the clone's configuration themselves: docs/design.md has the
+reasons why nothing is written with them here.
 """
 
 from __future__ import annotations
@@ -40,25 +39,6 @@ _OTHER_END = {
     "push": "--receive-pack=git-receive-pack",
 }
 _STDERR_BYTES = 64 * 1024
-_READING = frozenset(
-    {
-        "cat-file",
-        "config",
-        "diff-tree",
-        "fetch",
-        "for-each-ref",
-        "ls-remote",
-        "log",
-        "ls-tree",
-        "merge-base",
-        "merge-tree",  # adds objects, and no name for them
-        "remote",
-        "rev-list",
-        "rev-parse",
-        "status",
-        "worktree",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +135,7 @@ class Git:
     def person(self) -> tuple[str, str] | None:
         """Return the name and the address that the user's configuration gives to commits; None when it has none."""
         query = ["git", "config", "--null", "--get-regexp", r"^user\.(name|email)$"]
-        process = _start_process(query, self.directory, {"GIT_TERMINAL_PROMPT": "0"}, writes=False)
+        process = _start_process(query, self.directory, {"GIT_TERMINAL_PROMPT": "0"})
         try:
             listing, _ = process.communicate(timeout=30)
         finally:
@@ -178,7 +158,7 @@ class Git:
         first, *rest = arguments
         other_end = [_OTHER_END[first]] if first in _OTHER_END else []
         command = [*self._prefix(protocol), "git", *self._place(), first, *other_end, *rest]
-        return _start_process(command, self.directory, settings, writes=first not in _READING)
+        return _start_process(command, self.directory, settings)
 
     def _prefix(self, protocol: str | None) -> list[str]:
         # The limit on a file's size is what stops an endless pack, the one on memory endless names of branches, and
@@ -191,19 +171,11 @@ class Git:
         return ["--no-pager", "--literal-pathspecs", *([f"--git-dir={self.git_dir}"] if self.git_dir else [])]
 
 
-def _start_process(
-    command: list[str], directory: Path, settings: Mapping[str, str], *, writes: bool
-) -> subprocess.Popen[bytes]:
+def _start_process(command: list[str], directory: Path, settings: Mapping[str, str]) -> subprocess.Popen[bytes]:
     _check_version()
     if not directory.is_dir():
         raise errors.NotFoundError(f"there is no directory {directory}")
-    unset = environment.dropped_variables(os.environ)
-    running = _running_processes()
-    if writes:
-        unset_names = [name for name in unset if name not in settings]
-        process = _start_by_gitpython(command, directory, settings, unset_names)
-        running.add(process)
-        return process
+    unset = set(environment.dropped_variables(os.environ))
     inherited = {name: value for name, value in os.environ.items() if name not in unset}
     process = subprocess.Popen(
         command,
@@ -214,7 +186,7 @@ def _start_process(
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    running.add(process)
+    _running_processes().add(process)
     return process
 
 
@@ -230,27 +202,6 @@ def _running_processes() -> set[subprocess.Popen[bytes]]:
 
     atexit.register(end_all)
     return running
-
-
-def _start_by_gitpython(
-    command: list[str], directory: Path, settings: Mapping[str, str], unset: Sequence[str]
-) -> subprocess.Popen[bytes]:
-    import git  # noqa: PLC0415 - slow to load
-
-    # GitPython passes the whole environment on and cannot take variables away: `env -u` does.
-    options = [option for name in unset for option in ("-u", name)]
-    started = git.Git(str(directory)).execute(
-        ["env", *options, *command] if options else command,
-        istream=subprocess.PIPE,
-        as_process=True,
-        env=dict(settings),
-        shell=False,
-        start_new_session=True,
-    )
-    process: subprocess.Popen[bytes] | None = started.proc
-    assert process is not None  # noqa: S101 - it was started
-    started.proc = None  # ours to end: its own way ends the first process only
-    return process
 
 
 @cache
@@ -280,7 +231,7 @@ def _access(directory: Path) -> _Access:
     """Read the access settings that apply in `directory`, and write the user's part of them to a private file."""
     path = _private_directory() / hashlib.sha256(os.fsencode(directory.absolute())).hexdigest()
     query = ["git", "config", "--null", "--show-scope", "--get-regexp", environment.ASKED_KEYS]
-    process = _start_process(query, directory, {"GIT_TERMINAL_PROMPT": "0"}, writes=False)
+    process = _start_process(query, directory, {"GIT_TERMINAL_PROMPT": "0"})
     try:
         listing, _ = process.communicate(timeout=30)
     finally:

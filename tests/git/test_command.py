@@ -45,31 +45,31 @@ def test_no_variable_of_the_caller_that_steers_git_gets_through(
     assert seen["GIT_CONFIG_COUNT"] != "0"
 
 
-@pytest.mark.parametrize("writes", [False, True])
-def test_commands_that_read_and_those_that_write_run_in_the_same_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: bool
+def test_every_command_runs_in_an_environment_without_what_the_caller_says_to_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GIT_DIR", "/evil")
     monkeypatch.setenv("PAGER", "/evil")
     monkeypatch.setenv("OTHER", "kept")
-    process = command._start_process(
-        ["sh", "-c", "env; ps -o sid= -p $$"], tmp_path, {"GIT_EDITOR": "no"}, writes=writes
-    )
+    process = command._start_process(["sh", "-c", "env; ps -o sid= -p $$"], tmp_path, {"GIT_EDITOR": "no"})
     said = process.communicate(timeout=30)[0].decode().split()
     assert {"OTHER=kept", "GIT_EDITOR=no", "LC_ALL=C"} <= set(said)
     assert not [word for word in said if "evil" in word]
     assert int(said[-1]) == process.pid, "a session of its own"
 
 
-def test_reading_does_not_load_gitpython(tmp_path: Path) -> None:
+def test_neither_reading_nor_writing_loads_gitpython(tmp_path: Path) -> None:
     path = clone(tmp_path / "clone")
     program = (
         "import sys\nfrom pathlib import Path\nfrom fleet.git.repository import Repository\n"
+        "from fleet.git.status import report\nfrom fleet.git.status_records import StatusReport\n"
         f"found = Repository.find(Path({str(path)!r}))\n"
-        "found.resolve(), found.dirt(), found.remotes(), found.tree().read_all()\n"
+        "head = found.resolve()\nfound.dirt(), found.remotes(), found.tree().read_all()\n"
+        "report(found, [StatusReport('orders', 'eu-1', head.id, health='Healthy')], remote=None)\n"
         "sys.exit('git' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+    assert git(path, "rev-list", "--count", "fleet/status") == "1"
 
 
 def test_there_is_no_terminal_to_ask_a_question_on(tmp_path: Path) -> None:
