@@ -1,4 +1,4 @@
-"""A git remote for tests: a bare repository on disk."""
+"""A git remote for tests: a bare repository on disk, made with GitPython, which is loaded when the first one is."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ class GitRemote:
     @classmethod
     def make(cls, path: Path) -> GitRemote:
         """Make an empty repository."""
-        git(path.parent, "init", "--quiet", "--bare", "--initial-branch=main", str(path))
+        from git import Repo
+
+        Repo.init(path, expand_vars=False, bare=True, initial_branch="main").close()
         return cls(path)
 
     def clone(self, target: Path) -> Path:
         """Make a working clone with a user configured, so that commits work on a machine without one."""
-        git(self.path, "clone", "--quiet", str(self.path), str(target))
-        git(target, "config", "user.name", "Test")
-        git(target, "config", "user.email", "test@example.com")
+        from git import Repo
+
+        with Repo.clone_from(str(self.path), target) as repository, repository.config_writer() as config:
+            config.set_value("user", "name", "Test").set_value("user", "email", "test@example.com")
         return target
 
     def git(self, *arguments: str) -> str:
