@@ -75,6 +75,8 @@ _HARDENED = {
     "http.followRedirects": "false",  # a server could send us, with credentials, to where its owner cannot go
     "http.lowSpeedLimit": "1000",
     "http.lowSpeedTime": "30",
+    "i18n.commitEncoding": "UTF-8",  # what is written is: another name would be a lie in the header of commits
+    "i18n.logOutputEncoding": "UTF-8",
     "log.showSignature": "false",
     "maintenance.auto": "false",
     "pack.threads": "2",  # each has its own memory

@@ -23,7 +23,7 @@ from fleet.errors import FleetError, PolicyError, ResourceError
 from fleet.errors import TimeoutError as LateError
 from fleet.git.environment import MIB, Limits
 from fleet.git.history import first_parents, read_history
-from fleet.git.merge import merged_tree
+from fleet.git.merge import merged_tree, propose
 from fleet.git.publish import FLEET, fetch_tips
 from fleet.git.repository import Mirror, Repository
 from fleet.git.signature import verify_signature
@@ -589,3 +589,21 @@ def test_names_and_messages_reach_no_terminal_as_commands(tmp_path: Path) -> Non
     with serving(rude) as url, pytest.raises(FleetError, match="owned") as refused_by:
         Mirror.of(url, tmp_path / "cache", by_person=True).fetch()
     assert not [letter for letter in str(refused_by.value) if letter in "\x1b\x07\u202e"]
+
+
+def test_the_encoding_that_a_clone_names_is_not_that_of_what_is_written_and_read(tmp_path: Path, home: Path) -> None:
+    path = clone(tmp_path / "clone", a="1")
+    included = tmp_path / "included"
+    included.write_text("[i18n]\n\tcommitEncoding = latin-1\n\tlogOutputEncoding = latin-1\n")
+    git(path, "config", "include.path", str(included))
+    repository = Repository.find(path)
+    made = propose(repository, "main", {"b": b"2"}, "Zurück zu café\n")
+    report(repository, [StatusReport("orders", "eu-1", made, health="Healthy")], remote=None)
+    for commit_id in (made, "fleet/status", "refs/notes/fleet"):
+        headers = git(path, "cat-file", "commit", commit_id).partition("\n\n")[0]
+        assert [line.partition(" ")[0] for line in headers.splitlines() if not line.startswith("parent ")] == [
+            "tree",
+            "author",
+            "committer",
+        ]
+    assert repository.git.run("read", "log", "-1", "--format=%s", made).text == "Zurück zu café"
