@@ -13,13 +13,9 @@ Other marks on a field are for the schema of a custom resource; Python does not 
 
 from __future__ import annotations
 
-import ast
-import inspect
-import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError, model_validator
@@ -27,6 +23,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from fleet.docstrings import read_field_docs
 from fleet.errors import ConfigurationError
 from fleet.model.source import locate
 from fleet.model.validation import configuration_error, invalid_value
@@ -39,21 +36,7 @@ def field_docs(cls: type[BaseModel]) -> dict[str, str]:
     docs: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if issubclass(base, BaseModel) and base is not BaseModel:
-            docs |= _own_field_docs(base)
-    return docs
-
-
-def _own_field_docs(cls: type) -> dict[str, str]:
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
-    except (OSError, TypeError, SyntaxError):
-        return {}
-    body = tree.body[0].body if tree.body and isinstance(tree.body[0], ast.ClassDef) else []
-    docs: dict[str, str] = {}
-    for field, text in pairwise(body):
-        match field, text:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(doc))):
-                docs[name] = " ".join(inspect.cleandoc(doc).split())
+            docs |= read_field_docs(base)
     return docs
 
 
