@@ -28,7 +28,7 @@ from fleet.git.publish import Changes, Edit, Published, fetch_tips, publish
 from fleet.git.refs import Address, branch_ref
 from fleet.git.repository import Repository
 from fleet.git.status_records import clean
-from fleet.repository.settings import InvalidError, check_account, check_fleet_name, check_ref
+from fleet.repository.values import InvalidError, check_account, check_fleet_name, check_ref
 from fleet.times import parse_window
 
 INDEX = "fleet.json"

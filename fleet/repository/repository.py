@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from fleet.errors import ConfigurationError, Source
-from fleet.repository.settings import FILE, LARGEST, Settings, read_settings
+from fleet.repository.settings import FILE, Settings, read_settings
+from fleet.repository.toml import LARGEST
 from fleet.text import printable
 
 if TYPE_CHECKING:

@@ -15,6 +15,8 @@ from fleet.errors import ConfigurationError
 from fleet.version import __version__
 
 TEMPLATE = Path(__file__).parent / "template"
+SCHEMA_FILE = "fleet.schema.json"
+DIRECTIVE = f"#:schema ./{SCHEMA_FILE}"  # the first line of a fleet.toml, as Taplo and editors with it read it
 
 
 def write_repository(directory: Path) -> tuple[str, ...]:
@@ -35,6 +37,14 @@ def write_repository(directory: Path) -> tuple[str, ...]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.replace(b"@version@", __version__.encode()))
     return tuple(files)
+
+
+def write_schema(root: Path) -> str:
+    """Write the schema of this release beside a fleet.toml, in place of the one that is there. Return its name."""
+    path = root / SCHEMA_FILE
+    path.unlink(missing_ok=True)  # a link to another file must not lead there
+    path.write_bytes((TEMPLATE / SCHEMA_FILE).read_bytes())
+    return SCHEMA_FILE
 
 
 def generate_name(directory: Path) -> str:

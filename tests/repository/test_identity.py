@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.repository.repository import identity_of_url, repository_identity
-from fleet.repository.settings import check_fleet_name
+from fleet.repository.values import check_fleet_name
 
 
 @pytest.mark.parametrize(

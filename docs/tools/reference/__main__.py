@@ -1,4 +1,4 @@
-"""Writes docs/reference/ from the code, and the stub of the methods that faults have.
+"""Writes docs/reference/, the JSON schemas, and the stub of the methods that faults have, from the code.
 
     python -m docs.tools.reference           write the pages
     python -m docs.tools.reference --check   exit with 1 and say which differ
@@ -9,16 +9,18 @@ A page says only what the code says: help texts, docstrings, types, defaults. So
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
+from docs.tools.reference import preview
 from docs.tools.reference.command_line import command_line
 from docs.tools.reference.contracts import exit_codes, status_file
 from docs.tools.reference.faults import STUB_FILE, stub_text
 from docs.tools.reference.metrics import metrics
-from docs.tools.reference.preview import SCHEMA_FILE, preview_json, schema_text
 from docs.tools.reference.python import apps, stacks, testing
 from docs.tools.reference.resources import custom_resources
-from docs.tools.reference.settings import settings
+from docs.tools.reference.settings import SCHEMA, settings
 from docs.tools.reference.text import ROOT
+from fleet.repository import schema
 
 TARGET = ROOT / "docs" / "reference"
 NOTE = "<!-- Written from the code: edit that, then run `make docs`. -->\n"
@@ -35,10 +37,15 @@ def pages() -> dict[str, str]:
         "custom-resources.md": custom_resources(),
         "exit-codes.md": exit_codes(),
         "status-file.md": status_file(),
-        "preview-json.md": preview_json(),
+        "preview-json.md": preview.preview_json(),
         "metrics.md": metrics(),
     }
     return {name: f"{NOTE}\n{text.strip()}\n" for name, text in made.items()}
+
+
+def other_files() -> dict[Path, str]:
+    """Every JSON schema, and the stub of the methods that faults have, by its file."""
+    return {preview.SCHEMA_FILE: preview.schema_text(), SCHEMA: schema.schema_text(), STUB_FILE: stub_text()}
 
 
 def main(arguments: list[str]) -> int:
@@ -46,13 +53,12 @@ def main(arguments: list[str]) -> int:
     if "--check" in arguments:
         there = {file.name: file.read_text(encoding="utf-8") for file in TARGET.glob("*.md")}
         wrong = sorted(name for name in made.keys() | there.keys() if made.get(name) != there.get(name))
-        if not SCHEMA_FILE.exists() or SCHEMA_FILE.read_text(encoding="utf-8") != schema_text():
-            wrong.append(SCHEMA_FILE.name)
-        if not STUB_FILE.exists() or STUB_FILE.read_text(encoding="utf-8") != stub_text():
-            print(f"{STUB_FILE.relative_to(ROOT)} differs from the code: run `make docs`", file=sys.stderr)
-            return 1
+        wrong = [f"docs/reference/{name}" for name in wrong]
+        for file, text in other_files().items():
+            if not file.exists() or file.read_text(encoding="utf-8") != text:
+                wrong.append(file.relative_to(ROOT).as_posix())
         for name in wrong:
-            print(f"docs/reference/{name} differs from the code: run `make docs`", file=sys.stderr)
+            print(f"{name} differs from the code: run `make docs`", file=sys.stderr)
         return 1 if wrong else 0
     TARGET.mkdir(parents=True, exist_ok=True)
     for file in TARGET.glob("*.md"):
@@ -60,8 +66,8 @@ def main(arguments: list[str]) -> int:
             file.unlink()
     for name, text in made.items():
         (TARGET / name).write_text(text, encoding="utf-8")
-    SCHEMA_FILE.write_text(schema_text(), encoding="utf-8")
-    STUB_FILE.write_text(stub_text(), encoding="utf-8")
+    for file, text in other_files().items():
+        file.write_text(text, encoding="utf-8")
     return 0
 
 
