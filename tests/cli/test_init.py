@@ -139,3 +139,21 @@ def test_what_was_made_is_told_as_data(tmp_path: Path) -> None:
         for path in tmp_path.rglob("*")
         if path.is_file() and ".git" not in path.relative_to(tmp_path).parts
     )
+
+
+def test_the_schema_of_settings_is_renewed_alone(tmp_path: Path) -> None:
+    (tmp_path / "fleet.toml").write_text("# ours\n")
+    (tmp_path / "elsewhere").write_text("theirs")
+    (tmp_path / "fleet.schema.json").symlink_to("elsewhere")
+    (tmp_path / "deep").mkdir()
+
+    renewed = fleet(tmp_path / "deep", "init", "--schema")
+
+    assert (renewed.returncode, renewed.stdout) == (0, "fleet.schema.json\n")
+    assert "#:schema ./fleet.schema.json" in renewed.stderr, "the file does not lead to it yet"
+    assert orjson.loads((tmp_path / "fleet.schema.json").read_bytes())["title"] == "fleet.toml"
+    assert (tmp_path / "elsewhere").read_text() == "theirs"
+    assert (tmp_path / "fleet.toml").read_text() == "# ours\n"
+    (tmp_path / "fleet.toml").write_text("#:schema ./fleet.schema.json\n")
+    assert fleet(tmp_path, "init", "--schema").stderr == ""
+    assert fleet(tmp_path.parent, "init", "--schema").returncode == 2, "there is no repository"
