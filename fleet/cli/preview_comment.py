@@ -22,7 +22,7 @@ from fleet.cli.output import print_message
 from fleet.errors import ConfigurationError, FleetError, NotFoundError
 from fleet.forge import detect
 from fleet.forge.detect import detect_repository, read_token
-from fleet.forge.forge import Forge, PullRequest, Repository, connect
+from fleet.forge.forge import CiJob, Forge, PullRequest, Repository, connect
 from fleet.git.repository import Repository as Git
 from fleet.preview.comment import (
     CommentIdentity,
@@ -170,7 +170,7 @@ def _ask_request(options: CommentOptions, git: Git, directory: str) -> tuple[Pre
     return request, request.pull_request.fetch_ref(repository.kind)
 
 
-def is_overtaken(job: detect.CiJob | None, pull_request: PullRequest) -> bool:
+def is_overtaken(job: CiJob | None, pull_request: PullRequest) -> bool:
     """Return whether another commit was pushed since the CI job began, and say so."""
     if not (job and job.number == pull_request.number and job.head and job.head != pull_request.head_sha):
         return False

@@ -12,23 +12,23 @@ from this token; ResourceError for a forge that refuses or cannot be reached; Ti
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib import import_module
 from types import TracebackType
 from typing import Protocol, Self
 
-
-class Kind(StrEnum):
-    GITHUB = "github"
-    GITLAB = "gitlab"
-    GITEA = "gitea"
+from fleet.errors import ConfigurationError
+from fleet.forge import FORGES
+from fleet.forge.json import Document
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
     """A repository on a forge."""
 
-    kind: Kind
+    kind: str  # a name in FORGES
     url: str  # of the forge, with a sub-path if it has one, without a slash at its end: https://example.com/git
     path: str  # of the repository there: team/fleet; GitLab's groups may have groups
 
@@ -60,9 +60,9 @@ class PullRequest:
     is_open: bool = True
     merged: bool = False
 
-    def fetch_ref(self, kind: Kind) -> str:
+    def fetch_ref(self, kind: str) -> str:
         """Return where the forge keeps the head in the base's own repository, so that forks need not be asked."""
-        return f"refs/merge-requests/{self.number}/head" if kind is Kind.GITLAB else f"refs/pull/{self.number}/head"
+        return load_kind(kind).head_ref.format(number=self.number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,16 +158,63 @@ class Forge(Protocol):
     ) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class CiJob:
+    """A CI job of a forge."""
+
+    repository: Repository
+    number: int | None = None  # of the pull request; None: the job is not about one
+    head: str = ""  # the commit that the job was started for; "": the job is about whatever the head is
+    head_ref: str = ""  # the branch that it is on; "" where the job is not told
+    base_ref: str = ""  # the branch that it is to be merged into
+    base_sha: str = ""  # a commit of that branch
+
+
+def read_variable(environment: Mapping[str, str], name: str) -> str:
+    """Return a variable of a CI job; raise ConfigurationError where it is not set."""
+    value = environment.get(name, "")
+    if not value:
+        raise ConfigurationError(f"{name} is not set, and every job of this CI has it")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class ForgeKind:
+    """A kind of forge: all that differs between GitHub, GitLab and Gitea. Its functions are pure, but for `connect`."""
+
+    name: str  # in fleet.toml and in the paths of webhooks: the one in FORGES
+    connect: Callable[[Repository, str], Forge]  # the client for a repository and a token; makes no request yet
+
+    hosts: Mapping[str, str]  # well-known hosts in addresses of remotes → the host of the web, as ssh may have its own
+    head_ref: str  # where the head of pull request {number} is in the base's own repository
+
+    token_variable: str  # the environment variable of its token
+    token_rights: str  # what the token must be, in a hint
+
+    job_variables: tuple[str, ...]  # one of these is "true" in its CI jobs
+    read_job: Callable[[Mapping[str, str]], CiJob | None]  # from the job's variables; raises ConfigurationError
+
+    # Webhooks; names of headers are in lower case.
+    event_header: str  # the header with the name of the event
+    may_be_signed: Callable[[Mapping[str, str], str], bool]  # by headers and secret: False if no body can make it right
+    is_signed: Callable[[Mapping[str, str], bytes, str], bool]  # by headers, body and secret
+    parse_event: Callable[[str, Document], Event | None]  # of a name, from a body; None for what means nothing
+
+    job_token: str = ""  # the variable of another forge in which its CI jobs have their token; "": none
+
+
+def load_kind(name: str) -> ForgeKind:
+    """Return the kind of forge with a name in FORGES."""
+    module, _, attribute = FORGES[name].partition(":")
+    kind: ForgeKind = getattr(import_module(module), attribute)
+    return kind
+
+
+def load_kinds() -> tuple[ForgeKind, ...]:
+    """Return all kinds of forges, in the order of FORGES."""
+    return tuple(load_kind(name) for name in FORGES)
+
+
 def connect(repository: Repository, token: str) -> Forge:
     """Return the client for a repository. No request is made yet."""
-    if repository.kind is Kind.GITHUB:
-        from fleet.forge.github import GitHub  # noqa: PLC0415 - one of the three is needed
-
-        return GitHub(repository, token)
-    if repository.kind is Kind.GITLAB:
-        from fleet.forge.gitlab import GitLab  # noqa: PLC0415
-
-        return GitLab(repository, token)
-    from fleet.forge.gitea import Gitea  # noqa: PLC0415
-
-    return Gitea(repository, token)
+    return load_kind(repository.kind).connect(repository, token)

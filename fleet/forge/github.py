@@ -1,27 +1,34 @@
-"""GitHub: its answers read into our types, and the client of its REST API (https://docs.github.com/rest).
+"""GitHub: its CI, its webhooks and answers read into our types, and the client of its REST API
+(https://docs.github.com/rest).
 
 Gitea's API is made after it, says things in almost the same form, and its client is a variant of this one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from fleet.errors import ResourceError
+from fleet.errors import ConfigurationError, ResourceError
 from fleet.forge.forge import (
     Action,
+    CiJob,
     Comment,
     CommentEvent,
     Event,
-    Kind,
+    ForgeKind,
     PullRequest,
     PullRequestEvent,
     PushEvent,
     Repository,
     State,
+    read_variable,
 )
 from fleet.forge.http import Connection, RepositoryClient
 from fleet.forge.json import Document, UnreadableError
+from fleet.forge.webhook import MOST_BYTES, is_digest, is_equal, sign_body
 
 _ACTIONS = {
     "opened": Action.OPENED,
@@ -56,7 +63,7 @@ def parse_comment(document: Document) -> Comment:
     )
 
 
-def parse_repository(kind: Kind, document: Document) -> Repository:
+def parse_repository(kind: str, document: Document) -> Repository:
     """Read a repository. The forge's own URL is what is left of its URL without its path: so sub-paths are known."""
     path, url = document.text("full_name"), document.text("html_url").rstrip("/")
     if not url.endswith(f"/{path}") or path.count("/") != 1:
@@ -64,7 +71,7 @@ def parse_repository(kind: Kind, document: Document) -> Repository:
     return Repository(kind, url.removesuffix(f"/{path}"), path)
 
 
-def parse_event(kind: Kind, name: str, document: Document) -> Event | None:
+def parse_event(kind: str, name: str, document: Document) -> Event | None:
     """Return what an event of this name means to us; None where it means nothing."""
     if name == "push":
         return PushEvent(
@@ -92,7 +99,7 @@ def parse_event(kind: Kind, name: str, document: Document) -> Event | None:
     return None
 
 
-def _own_repository(kind: Kind, document: Document) -> Repository:
+def _own_repository(kind: str, document: Document) -> Repository:
     return parse_repository(kind, document.part("repository"))
 
 
@@ -107,6 +114,40 @@ def _action(document: Document) -> Action | None:
 
 def _is_of_pull_request(document: Document) -> bool:
     return document.has("issue.pull_request") or document.has("is_pull")
+
+
+def read_actions_job(kind: str, environment: Mapping[str, str]) -> CiJob:
+    """Read a job of GitHub Actions, or of Gitea's, which have the same variables."""
+    url = read_variable(environment, "GITHUB_SERVER_URL")
+    repository = Repository(kind, url.rstrip("/"), read_variable(environment, "GITHUB_REPOSITORY"))
+    event = environment.get("GITHUB_EVENT_PATH", "")
+    if not event:
+        return CiJob(repository)
+    try:
+        event_data = Document.of(_read_event_file(Path(event)))
+        if event_data.has("pull_request.number"):
+            pull_request = event_data.part("pull_request")
+            return CiJob(
+                repository,
+                pull_request.number("number"),
+                pull_request.commit("head.sha"),
+                pull_request.some_text("head.ref"),
+                pull_request.some_text("base.ref"),
+                pull_request.some_text("base.sha"),
+            )
+        if _is_of_pull_request(event_data):
+            return CiJob(repository, event_data.number("issue.number"))
+    except UnreadableError as error:
+        raise ConfigurationError(f"GITHUB_EVENT_PATH cannot be read: {error.message}") from None
+    return CiJob(repository)
+
+
+def _read_event_file(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(MOST_BYTES)
+    except OSError as error:
+        raise ConfigurationError(f"GITHUB_EVENT_PATH cannot be read: {error.strerror}") from None
 
 
 WRITES = frozenset({"owner", "admin", "write"})  # GitHub says `write` for its role maintain too
@@ -207,3 +248,31 @@ def graphql_url(url: str) -> str:
 
 def shorten(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+_SIGNATURE, _DIGEST_PREFIX = "x-hub-signature-256", "sha256="
+
+
+def _may_be_signed(headers: Mapping[str, str], _: str) -> bool:
+    signature = headers.get(_SIGNATURE, "")
+    return signature.startswith(_DIGEST_PREFIX) and is_digest(signature.removeprefix(_DIGEST_PREFIX))
+
+
+def _is_signed(headers: Mapping[str, str], body: bytes, secret: str) -> bool:
+    return is_equal(f"{_DIGEST_PREFIX}{sign_body(body, secret)}", headers.get(_SIGNATURE, ""))
+
+
+GITHUB = ForgeKind(
+    name="github",
+    connect=GitHub,
+    hosts={"github.com": "github.com", "ssh.github.com": "github.com"},
+    head_ref="refs/pull/{number}/head",
+    token_variable="GITHUB_TOKEN",  # noqa: S106 - the name of the variable
+    token_rights="one that may write pull requests and commit statuses",  # noqa: S106
+    job_variables=("GITHUB_ACTIONS",),
+    read_job=partial(read_actions_job, "github"),
+    event_header="x-github-event",
+    may_be_signed=_may_be_signed,
+    is_signed=_is_signed,
+    parse_event=partial(parse_event, "github"),
+)

@@ -1,26 +1,36 @@
-"""GitLab: its answers read into our types, and the client of its REST API, version 4 (https://docs.gitlab.com/api)."""
+"""GitLab: its CI, its webhooks and answers read into our types, and the client of its REST API, version 4
+(https://docs.gitlab.com/api).
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Mapping
 from dataclasses import replace
 from urllib.parse import quote
 
-from fleet.errors import AccessError, NotFoundError, ResourceError
+from fleet.errors import AccessError, ConfigurationError, NotFoundError, ResourceError
 from fleet.forge.forge import (
     Action,
+    CiJob,
     Comment,
     CommentEvent,
     Event,
-    Kind,
+    ForgeKind,
     PullRequest,
     PullRequestEvent,
     PushEvent,
     Repository,
     State,
+    read_variable,
 )
 from fleet.forge.github import shorten
 from fleet.forge.http import Connection, RepositoryClient
 from fleet.forge.json import Document, UnreadableError, parse_json, read_list
+from fleet.forge.webhook import is_equal
 
 _ACTIONS = {"open": Action.OPENED, "reopen": Action.REOPENED, "close": Action.CLOSED, "merge": Action.MERGED}
 _NOTES = ("Note Hook", "Confidential Note Hook")  # the latter where a note is internal
@@ -57,7 +67,7 @@ def parse_repository(document: Document) -> Repository:
     path, url = document.text("path_with_namespace"), document.text("web_url").rstrip("/")
     if not url.endswith(f"/{path}") or "/" not in path:
         raise UnreadableError("project.web_url does not end with project.path_with_namespace")
-    return Repository(Kind.GITLAB, url.removesuffix(f"/{path}"), path)
+    return Repository("gitlab", url.removesuffix(f"/{path}"), path)
 
 
 def parse_event(name: str, document: Document) -> Event | None:
@@ -234,3 +244,70 @@ def _user_number(user: str, content: bytes) -> int | None:
 
 def _may_write(member: Document) -> bool:
     return member.number("access_level") >= DEVELOPER and member.some_text("state") == "active"
+
+
+def read_job(environment: Mapping[str, str]) -> CiJob:
+    """Read a job of GitLab's CI. It is about the project that is merged into."""
+    path = environment.get("CI_MERGE_REQUEST_PROJECT_PATH", "") or read_variable(environment, "CI_PROJECT_PATH")
+    repository = Repository("gitlab", read_variable(environment, "CI_SERVER_URL").rstrip("/"), path)
+    number = environment.get("CI_MERGE_REQUEST_IID", "")
+    if not number.isdecimal():
+        return CiJob(repository)
+    # In pipelines of merged results the job's own commit is the merge; then this one is the head.
+    head = environment.get("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA", "") or environment.get("CI_COMMIT_SHA", "")
+    return CiJob(
+        repository,
+        int(number),
+        head,
+        environment.get("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", ""),
+        environment.get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", ""),
+        environment.get("CI_MERGE_REQUEST_DIFF_BASE_SHA", ""),
+    )
+
+
+_SIGNING_PREFIX = "whsec_"  # begins signing tokens; what follows is the key in base64
+
+
+def _may_be_signed(headers: Mapping[str, str], secret: str) -> bool:
+    signatures = headers.get("webhook-signature", "").split()
+    return any(signature.startswith("v1,") for signature in signatures) or _has_secret(headers, secret)
+
+
+def _is_signed(headers: Mapping[str, str], body: bytes, secret: str) -> bool:
+    """Check the signature of id, time and body where there is a signing token; else the secret itself, in a header."""
+    if _has_secret(headers, secret):
+        return True
+    signed_prefix = f"{headers.get('webhook-id', '')}.{headers.get('webhook-timestamp', '')}.".encode()
+    digest = hmac.new(_signing_key(secret), signed_prefix + body, hashlib.sha256).digest()
+    expected = f"v1,{base64.b64encode(digest).decode()}"
+    # Several are given while a token is being replaced.
+    return any(is_equal(expected, signature) for signature in headers.get("webhook-signature", "").split())
+
+
+def _has_secret(headers: Mapping[str, str], secret: str) -> bool:
+    return not secret.startswith(_SIGNING_PREFIX) and is_equal(secret, headers.get("x-gitlab-token", ""))
+
+
+def _signing_key(secret: str) -> bytes:
+    if not secret.startswith(_SIGNING_PREFIX):
+        return secret.encode()
+    try:
+        return base64.b64decode(secret.removeprefix(_SIGNING_PREFIX), validate=True)
+    except binascii.Error:
+        raise ConfigurationError("the signing token is damaged: what follows whsec_ is no base64") from None
+
+
+GITLAB = ForgeKind(
+    name="gitlab",
+    connect=GitLab,
+    hosts={"gitlab.com": "gitlab.com", "altssh.gitlab.com": "gitlab.com"},
+    head_ref="refs/merge-requests/{number}/head",
+    token_variable="GITLAB_TOKEN",  # noqa: S106 - the name of the variable
+    token_rights="a project access token with the scope api and the role Developer (CI_JOB_TOKEN may not comment)",  # noqa: S106
+    job_variables=("GITLAB_CI",),
+    read_job=read_job,
+    event_header="x-gitlab-event",
+    may_be_signed=_may_be_signed,
+    is_signed=_is_signed,
+    parse_event=parse_event,
+)

@@ -13,11 +13,11 @@ from enum import StrEnum
 from typing import Any, NoReturn
 
 from fleet.errors import ConfigurationError, Source
+from fleet.forge import FORGES
 from fleet.repository import values
 from fleet.repository.values import InvalidError, choose_from, choose_name, setting
 
 FILE = "fleet.toml"
-FORGES = ("github", "gitlab", "gitea")
 
 
 @dataclass(frozen=True, slots=True)

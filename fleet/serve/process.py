@@ -30,7 +30,8 @@ from typing import Any
 from aiohttp import web
 
 from fleet.errors import AccessError, FleetError
-from fleet.forge.forge import Event, Kind, Repository
+from fleet.forge import FORGES
+from fleet.forge.forge import Event, Repository
 from fleet.forge.webhook import MOST_BYTES, check_headers, read_event
 from fleet.kube.concurrency import end_tasks
 from fleet.kube.runtime.guard import GuardedClient
@@ -105,17 +106,18 @@ class Webhooks:
     async def answer(self, request: web.BaseRequest) -> web.Response:
         """Read, check and answer one request."""
         name = request.path.removeprefix(HOOKS_PREFIX)
-        if request.method != "POST" or name not in set(Kind) or not self.secret:
-            return self._said(404, "unknown", "hooks are POSTs to /hooks/github, /hooks/gitlab and /hooks/gitea")
-        kind, headers = Kind(name), dict(request.headers)
+        if request.method != "POST" or name not in FORGES or not self.secret:
+            *paths, last = (f"{HOOKS_PREFIX}{known}" for known in FORGES)
+            return self._said(404, "unknown", f"hooks are POSTs to {', '.join(paths)} and {last}")
+        headers = dict(request.headers)
         try:
-            check_headers(kind, headers, self.secret)
+            check_headers(name, headers, self.secret)
             if (request.content_length or 0) > MOST_BYTES:
                 return self._said(413, "refused", "too long")
             body = await self._body(request)
             if isinstance(body, web.Response):
                 return body
-            event = read_event(kind, headers, body, self.secret)
+            event = read_event(name, headers, body, self.secret)
         except AccessError as problem:
             log.warning("a webhook from %s was refused: %s", request.remote, problem.message)
             return self._said(403, "refused", problem.message)

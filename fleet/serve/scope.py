@@ -12,9 +12,7 @@ from fnmatch import fnmatchcase
 
 from fleet.errors import AccessError, ConfigurationError
 from fleet.evaluate.result import ClusterData
-
-TOKEN = "FLEET_FORGE_TOKEN"  # noqa: S105 - the name of the variable
-TOKENS = (TOKEN, "GITHUB_TOKEN", "GITLAB_TOKEN", "GITEA_TOKEN")  # read without --forge-token
+from fleet.forge import TOKEN_VARIABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ class RepositoryScope:
         """Return the variables in which the token of its forge is looked for."""
         if self.variable is None:
             return environment
-        return {TOKEN: environment[self.variable]} if environment.get(self.variable) else {}
+        return {TOKEN_VARIABLE: environment[self.variable]} if environment.get(self.variable) else {}
 
     def withheld(self, *, pushes: bool) -> frozenset[str]:
         """Return the variables that a process working for this repository must not have.
@@ -47,10 +45,12 @@ class RepositoryScope:
         Such a process asks no forge. Only git may need a token there, through a credential helper, where the process
         `pushes`: then it gets the repository's own token, or the shared one if the repository has none.
         """
-        own = frozenset[str]()
+        from fleet.forge.detect import token_variables  # noqa: PLC0415 - loads the forges
+
+        shared, own = token_variables(), frozenset[str]()
         if pushes:
-            own = frozenset(TOKENS if self.variable is None else {self.variable})
-        return self.variables.union(TOKENS) - own
+            own = frozenset(shared if self.variable is None else {self.variable})
+        return self.variables.union(shared) - own
 
 
 SHARED = RepositoryScope()

@@ -8,12 +8,12 @@ import orjson
 import pytest
 
 from fleet.errors import AccessError, ConfigurationError
-from fleet.forge.detect import CiJob, detect_job, detect_repository, read_token
-from fleet.forge.forge import Kind, Repository
+from fleet.forge.detect import detect_job, detect_repository, read_token
+from fleet.forge.forge import CiJob, Repository
 from fleet.repository.settings import Forge, read_settings
 
 SHA = "6dcb09b5b57875f334f61aebed695e2e4193db5e"
-ON_GITHUB = Repository(Kind.GITHUB, "https://github.com", "team/fleet")
+ON_GITHUB = Repository("github", "https://github.com", "team/fleet")
 
 
 @pytest.mark.parametrize(
@@ -26,30 +26,30 @@ ON_GITHUB = Repository(Kind.GITHUB, "https://github.com", "team/fleet")
         (
             "https://gitlab.com/a/b/c/fleet.git",
             Forge(),
-            Repository(Kind.GITLAB, "https://gitlab.com", "a/b/c/fleet"),
+            Repository("gitlab", "https://gitlab.com", "a/b/c/fleet"),
         ),
-        ("https://codeberg.org/a/fleet", Forge(), Repository(Kind.GITEA, "https://codeberg.org", "a/fleet")),
+        ("https://codeberg.org/a/fleet", Forge(), Repository("gitea", "https://codeberg.org", "a/fleet")),
         (
             "http://10.1.2.3:3000/a/fleet.git",
             Forge("gitea"),
-            Repository(Kind.GITEA, "http://10.1.2.3:3000", "a/fleet"),
+            Repository("gitea", "http://10.1.2.3:3000", "a/fleet"),
         ),
         (
             "https://example.com/git/a/fleet.git",
             Forge("gitea", "https://example.com/git"),
-            Repository(Kind.GITEA, "https://example.com/git", "a/fleet"),
+            Repository("gitea", "https://example.com/git", "a/fleet"),
         ),
         (
             "ssh://git@ssh.example.com:2222/a/fleet.git",
             Forge("gitlab", "https://web.example.com"),
-            Repository(Kind.GITLAB, "https://web.example.com", "a/fleet"),
+            Repository("gitlab", "https://web.example.com", "a/fleet"),
         ),
         (
             "/srv/git/fleet.git",
             Forge("github", "https://git.example.com", "a/fleet"),
-            Repository(Kind.GITHUB, "https://git.example.com", "a/fleet"),
+            Repository("github", "https://git.example.com", "a/fleet"),
         ),
-        ("https://[::1]:3000/a/fleet", Forge("gitea"), Repository(Kind.GITEA, "https://[::1]:3000", "a/fleet")),
+        ("https://[::1]:3000/a/fleet", Forge("gitea"), Repository("gitea", "https://[::1]:3000", "a/fleet")),
     ],
 )
 def test_settings_go_before_the_remote(remote: str, settings: Forge, found: Repository) -> None:
@@ -74,7 +74,7 @@ def test_what_is_not_known_names_the_setting(remote: str, settings: Forge, field
 
 
 def test_a_job_of_ci_knows_and_settings_go_before_it() -> None:
-    running = CiJob(Repository(Kind.GITEA, "https://git.example.com", "a/fleet"), 7)
+    running = CiJob(Repository("gitea", "https://git.example.com", "a/fleet"), 7)
     assert detect_repository("/somewhere", Forge(), running) == running.repository
     assert (
         detect_repository("/somewhere", Forge(url="https://other.example.com"), running).url
@@ -102,28 +102,28 @@ def test_settings_of_a_forge_are_checked() -> None:
 @pytest.mark.parametrize(
     ("kind", "environment", "found"),
     [
-        (Kind.GITHUB, {"GITHUB_TOKEN": "a"}, "a"),
-        (Kind.GITHUB, {"GITHUB_TOKEN": "a", "FLEET_FORGE_TOKEN": "b\n"}, "b"),
-        (Kind.GITLAB, {"GITLAB_TOKEN": "c", "GITHUB_TOKEN": "a"}, "c"),
-        (Kind.GITEA, {"GITEA_TOKEN": "d"}, "d"),
-        (Kind.GITEA, {"GITEA_ACTIONS": "true", "GITHUB_TOKEN": "e"}, "e"),
+        ("github", {"GITHUB_TOKEN": "a"}, "a"),
+        ("github", {"GITHUB_TOKEN": "a", "FLEET_FORGE_TOKEN": "b\n"}, "b"),
+        ("gitlab", {"GITLAB_TOKEN": "c", "GITHUB_TOKEN": "a"}, "c"),
+        ("gitea", {"GITEA_TOKEN": "d"}, "d"),
+        ("gitea", {"GITEA_ACTIONS": "true", "GITHUB_TOKEN": "e"}, "e"),
     ],
 )
-def test_the_token_comes_from_the_environment(kind: Kind, environment: dict[str, str], found: str) -> None:
+def test_the_token_comes_from_the_environment(kind: str, environment: dict[str, str], found: str) -> None:
     assert read_token(Repository(kind, "https://example.com", "a/fleet"), environment) == found
 
 
 @pytest.mark.parametrize(
     ("kind", "environment"),
     [
-        (Kind.GITHUB, {}),
-        (Kind.GITHUB, {"GITLAB_TOKEN": "a", "GITEA_TOKEN": "b", "CI_JOB_TOKEN": "c"}),
-        (Kind.GITHUB, {"GITEA_ACTIONS": "true", "GITHUB_TOKEN": "that of Gitea".replace(" ", "-")}),
-        (Kind.GITLAB, {"CI_JOB_TOKEN": "may not comment".replace(" ", "-")}),
-        (Kind.GITEA, {"GITHUB_TOKEN": "a"}),
+        ("github", {}),
+        ("github", {"GITLAB_TOKEN": "a", "GITEA_TOKEN": "b", "CI_JOB_TOKEN": "c"}),
+        ("github", {"GITEA_ACTIONS": "true", "GITHUB_TOKEN": "that of Gitea".replace(" ", "-")}),
+        ("gitlab", {"CI_JOB_TOKEN": "may not comment".replace(" ", "-")}),
+        ("gitea", {"GITHUB_TOKEN": "a"}),
     ],
 )
-def test_a_token_for_one_forge_is_not_sent_to_another(kind: Kind, environment: dict[str, str]) -> None:
+def test_a_token_for_one_forge_is_not_sent_to_another(kind: str, environment: dict[str, str]) -> None:
     with pytest.raises(AccessError, match="there is no token for") as caught:
         read_token(Repository(kind, "https://example.com", "a/fleet"), environment)
     assert "FLEET_FORGE_TOKEN" in (caught.value.hint or "")
@@ -154,7 +154,7 @@ def test_a_job_of_github_for_a_pull_request_and_for_a_comment_on_one(tmp_path: P
     assert detect_job(environment) == CiJob(ON_GITHUB)
     event.write_bytes(orjson.dumps({"ref": "refs/heads/main"}))
     assert detect_job(environment | {"GITEA_ACTIONS": "true"}) == CiJob(
-        Repository(Kind.GITEA, "https://github.com", "team/fleet")
+        Repository("gitea", "https://github.com", "team/fleet")
     )
     for wrong in (b"", b"[]", orjson.dumps({"pull_request": {"number": 7, "head": {"sha": "--exec"}}})):
         event.write_bytes(wrong)
@@ -172,13 +172,13 @@ def test_a_job_of_gitlab_is_about_the_project_that_is_merged_into() -> None:
         "CI_PROJECT_PATH": "ann/fleet",
         "CI_COMMIT_SHA": "2" * 40,
     }
-    assert detect_job(environment) == CiJob(Repository(Kind.GITLAB, "https://gitlab.example.com/forge", "ann/fleet"))
+    assert detect_job(environment) == CiJob(Repository("gitlab", "https://gitlab.example.com/forge", "ann/fleet"))
     merging = environment | {"CI_MERGE_REQUEST_IID": "7", "CI_MERGE_REQUEST_PROJECT_PATH": "team/fleet"}
     assert detect_job(merging) == CiJob(
-        Repository(Kind.GITLAB, "https://gitlab.example.com/forge", "team/fleet"), 7, "2" * 40
+        Repository("gitlab", "https://gitlab.example.com/forge", "team/fleet"), 7, "2" * 40
     )
     assert detect_job(merging | {"CI_MERGE_REQUEST_SOURCE_BRANCH_SHA": SHA}) == CiJob(
-        Repository(Kind.GITLAB, "https://gitlab.example.com/forge", "team/fleet"), 7, SHA
+        Repository("gitlab", "https://gitlab.example.com/forge", "team/fleet"), 7, SHA
     )
     sides = {
         "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME": "francs",

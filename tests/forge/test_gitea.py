@@ -13,7 +13,7 @@ import pytest
 
 from fleet.errors import AccessError, NotFoundError
 from fleet.forge.comments import ForkApproval, StickyComment, approval_command, post_sticky_comment, read_fork_approval
-from fleet.forge.forge import Action, CommentEvent, Kind, PullRequestEvent, PushEvent, Repository, State, connect
+from fleet.forge.forge import Action, CommentEvent, PullRequestEvent, PushEvent, Repository, State, connect
 from fleet.forge.forge import Forge as Client
 from fleet.forge.webhook import read_event
 from fleet.testing import Forge
@@ -27,7 +27,7 @@ TOPIC = StickyComment("preview", "shop")
 
 
 def place(shop: Shop) -> Repository:
-    return Repository(Kind.GITEA, shop.user.url, f"{shop.owner}/{shop.name}")
+    return Repository("gitea", shop.user.url, f"{shop.owner}/{shop.name}")
 
 
 def say(shop: Shop, what: Callable[[Client], Awaitable[T]], token: str = "") -> T:
@@ -68,7 +68,7 @@ def test_a_pull_request_as_the_forge_has_it(shop: tuple[Shop, Path], request_: P
     assert found.head_sha == git(clone, "rev-parse", "HEAD").strip()
     assert found.base_sha == git(clone, "rev-parse", "HEAD^").strip()
     assert say(repository, lambda forge: forge.pull_requests()) == [found]
-    git(clone, "fetch", "--quiet", "origin", found.fetch_ref(Kind.GITEA))
+    git(clone, "fetch", "--quiet", "origin", found.fetch_ref("gitea"))
     assert git(clone, "rev-parse", "FETCH_HEAD").strip() == found.head_sha
     request_.merge()
     found = say(repository, lambda forge: forge.pull_request(request_.number))
@@ -82,8 +82,8 @@ def test_webhooks_of_the_forge_are_read_with_their_signature(shop: tuple[Shop, P
     def event(delivery: Delivery) -> object:
         headers = {"X-Gitea-Event": delivery.event, "X-Gitea-Signature": delivery.signature}
         with pytest.raises(AccessError):
-            read_event(Kind.GITEA, headers, delivery.body, "another secret")
-        return read_event(Kind.GITEA, headers, delivery.body, "between-us")
+            read_event("gitea", headers, delivery.body, "another secret")
+        return read_event("gitea", headers, delivery.body, "between-us")
 
     with Receiver() as receiver:
         repository.webhook(receiver.url, "between-us", ["push", "pull_request", "pull_request_sync", "issue_comment"])

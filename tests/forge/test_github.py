@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from fleet.forge.forge import Forge, Kind, Repository, State, connect
+from fleet.forge.forge import Forge, Repository, State, connect
 from fleet.forge.github import api_url, graphql_url
 from tests.forge.openapi import Api
 from tests.forge.published import GRAPHQL, OPENAPI, published
@@ -40,7 +40,7 @@ def talk(
     what: Callable[[Forge], Awaitable[T]], answer: Callable[[Asked], Reply] = as_published
 ) -> tuple[T, list[Asked]]:
     async def talked(server: Server) -> T:
-        async with connect(Repository(Kind.GITHUB, server.url, "octocat/Hello-World"), "token-of-ours") as forge:
+        async with connect(Repository("github", server.url, "octocat/Hello-World"), "token-of-ours") as forge:
             return await what(forge)
 
     with serving(answer) as server:

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from fleet.errors import NotFoundError, ResourceError
-from fleet.forge.forge import Forge, Kind, Repository, State, connect
+from fleet.forge.forge import Forge, Repository, State, connect
 from fleet.forge.gitlab import DEVELOPER
 from tests.forge.gitlab_client import document
 from tests.forge.gitlab_payloads import BASE, HEAD, merge_request, note
@@ -59,7 +59,7 @@ def talk(what: Callable[[Forge], Awaitable[T]], answers: dict[str, Reply]) -> tu
 
 
 async def _as(what: Callable[[Forge], Awaitable[T]], server: Server) -> T:
-    repository = Repository(Kind.GITLAB, f"{server.url}/forge", "team/sub/fleet")
+    repository = Repository("gitlab", f"{server.url}/forge", "team/sub/fleet")
     async with connect(repository, "token-of-ours") as forge:
         return await what(forge)
 
@@ -70,7 +70,7 @@ def test_a_merge_request() -> None:
     )
     assert (found.number, found.author, found.base_ref, found.head_ref) == (7, "ann", "main", "francs")
     assert (found.head_sha, found.base_sha, found.fork, found.is_open) == (HEAD, BASE, False, True)
-    assert found.fetch_ref(Kind.GITLAB) == "refs/merge-requests/7/head"
+    assert found.fetch_ref("gitlab") == "refs/merge-requests/7/head"
 
 
 def test_the_published_merge_requests_are_read() -> None:

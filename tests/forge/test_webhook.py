@@ -12,7 +12,8 @@ import orjson
 import pytest
 
 from fleet.errors import AccessError, ConfigurationError
-from fleet.forge.forge import Action, CommentEvent, Event, Kind, PullRequestEvent, PushEvent, Repository
+from fleet.forge import FORGES
+from fleet.forge.forge import Action, CommentEvent, Event, PullRequestEvent, PushEvent, Repository
 from fleet.forge.webhook import MOST_BYTES, read_event
 from tests.forge.gitlab_client import document
 from tests.forge.published import GITLAB, WEBHOOKS, published
@@ -27,12 +28,12 @@ def digest(body: bytes, secret: str = SECRET) -> str:
 def from_github(name: str, payload: Any) -> Event | None:
     body = orjson.dumps(payload)
     headers = {"X-GitHub-Event": name, "X-Hub-Signature-256": f"sha256={digest(body)}"}
-    return read_event(Kind.GITHUB, headers, body, SECRET)
+    return read_event("github", headers, body, SECRET)
 
 
 def from_gitlab(name: str, payload: Any) -> Event | None:
     headers = {"X-Gitlab-Event": name, "X-Gitlab-Token": SECRET}
-    return read_event(Kind.GITLAB, headers, orjson.dumps(payload), SECRET)
+    return read_event("gitlab", headers, orjson.dumps(payload), SECRET)
 
 
 def examples(name: str) -> list[dict[str, Any]]:
@@ -60,7 +61,7 @@ def test_every_published_event_of_github_is_read_or_means_nothing() -> None:
             event = from_github(one["name"], payload)
             if event:
                 meant.add(one["name"])
-                assert event.repository.kind is Kind.GITHUB
+                assert event.repository.kind == "github"
                 assert event.repository.url == "https://github.com"
                 assert event.repository.path == payload["repository"]["full_name"]
     assert meant == {"push", "pull_request"}  # no published comment is one on a pull request
@@ -189,7 +190,7 @@ def test_a_merge_request_of_gitlab_from_a_fork_and_from_one_that_is_gone_in_a_gr
         payload["object_attributes"]["source_project_id"] = source
         event = from_gitlab("Merge Request Hook", payload)
         assert isinstance(event, PullRequestEvent)
-        assert event.repository == Repository(Kind.GITLAB, "https://gitlab.example.com/forge", "team/sub/fleet")
+        assert event.repository == Repository("gitlab", "https://gitlab.example.com/forge", "team/sub/fleet")
         assert event.pull_request.fork
 
 
@@ -228,7 +229,7 @@ def test_a_comment_on_a_merge_request_is_read_and_all_other_notes_are_not(name: 
     payload = gitlab("note_merge_request")
     said = payload["object_attributes"]
     assert from_gitlab(name, payload) == CommentEvent(
-        Repository(Kind.GITLAB, "http://example.com", "gitlab-org/gitlab-test"),
+        Repository("gitlab", "http://example.com", "gitlab-org/gitlab-test"),
         payload["merge_request"]["iid"],
         payload["user"]["username"],
         said["note"],
@@ -248,9 +249,9 @@ def test_every_published_push_to_gitlab_is_read(file: str, name: str) -> None:
     assert (event.ref, event.before, event.after) == (payload["ref"], payload["before"], payload["after"])
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", FORGES)
 @pytest.mark.parametrize("given", ["", "sha256=", "0" * 64, "sha256=" + "0" * 64, "é", "v1,AAAA"])
-def test_a_wrong_signature_is_refused_before_anything_is_read(kind: Kind, given: str) -> None:
+def test_a_wrong_signature_is_refused_before_anything_is_read(kind: str, given: str) -> None:
     names = ("X-Hub-Signature-256", "X-Gitea-Signature", "X-Gitlab-Token", "webhook-signature", "X-Gitea-Event")
     with pytest.raises(AccessError, match="signature is missing or wrong"):
         read_event(kind, dict.fromkeys(names, given), b"no JSON at all", SECRET)
@@ -261,13 +262,13 @@ def test_a_wrong_signature_is_refused_before_anything_is_read(kind: Kind, given:
 def test_the_signature_is_of_the_bytes_as_they_came_and_of_this_secret() -> None:
     body = b'{"zen": "a"}'
     right = {"X-GitHub-Event": "ping", "X-Hub-Signature-256": f"sha256={digest(body)}"}
-    assert read_event(Kind.GITHUB, right, body, SECRET) is None
+    assert read_event("github", right, body, SECRET) is None
     with pytest.raises(AccessError):
-        read_event(Kind.GITHUB, right, body + b" ", SECRET)
+        read_event("github", right, body + b" ", SECRET)
     with pytest.raises(AccessError):
-        read_event(Kind.GITHUB, right, body, SECRET + "!")
+        read_event("github", right, body, SECRET + "!")
     with pytest.raises(AccessError):  # GitHub's header does not do for Gitea
-        read_event(Kind.GITEA, {**right, "X-Gitea-Event": "push"}, body, SECRET)
+        read_event("gitea", {**right, "X-Gitea-Event": "push"}, body, SECRET)
 
 
 def test_a_signing_token_of_gitlab_signs_id_time_and_body() -> None:
@@ -281,17 +282,17 @@ def test_a_signing_token_of_gitlab_signs_id_time_and_body() -> None:
         "webhook-timestamp": "1700000000",
         "webhook-signature": f"v1,AAAA v1,{made}",
     }
-    assert isinstance(read_event(Kind.GITLAB, headers, body, secret), PushEvent)
+    assert isinstance(read_event("gitlab", headers, body, secret), PushEvent)
     with pytest.raises(AccessError):
-        read_event(Kind.GITLAB, headers | {"webhook-timestamp": "1700000001"}, body, secret)
+        read_event("gitlab", headers | {"webhook-timestamp": "1700000001"}, body, secret)
     with pytest.raises(AccessError):  # the token itself is never sent
-        read_event(Kind.GITLAB, {"X-Gitlab-Event": "Push Hook", "X-Gitlab-Token": secret}, body, secret)
+        read_event("gitlab", {"X-Gitlab-Event": "Push Hook", "X-Gitlab-Token": secret}, body, secret)
 
 
 def test_without_a_secret_nothing_is_read() -> None:
     body = b"{}"
     with pytest.raises(ConfigurationError, match="without a secret"):
-        read_event(Kind.GITHUB, {"X-Hub-Signature-256": f"sha256={digest(body, '')}"}, body, "")
+        read_event("github", {"X-Hub-Signature-256": f"sha256={digest(body, '')}"}, body, "")
 
 
 @pytest.mark.parametrize(
@@ -316,4 +317,4 @@ def test_a_commit_is_a_commit() -> None:
 
 def test_more_than_a_forge_ever_sends_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="no forge sends more"):
-        read_event(Kind.GITHUB, {}, bytes(MOST_BYTES + 1), SECRET)
+        read_event("github", {}, bytes(MOST_BYTES + 1), SECRET)

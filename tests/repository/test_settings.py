@@ -91,7 +91,7 @@ MISTAKES = [
     ("[trust]\naccount = 'system:masters'\n", 2, "trust.account", "namespace/name"),
     ("[trust]\ncode = 'all'\n", 2, "trust.code", '"own" or "others"'),
     ("[limits]\ntime = \n", 2, None, "toml.io"),
-    ("[forge]\nkind = 'github.com'\n", 2, "forge.kind", '"github", "gitlab" or "gitea"'),
+    ("[forge]\nkind = 'github.com'\n", 2, "forge.kind", '"gitea", "github" or "gitlab"'),
     ("[forge]\nurl = 'https://ann:secret@git.example.com'\n", 2, "forge.url", "without a user or a password"),
     ("[forge]\nrepository = '../fleet'\n", 2, "forge.repository", "team/fleet"),
     ("# [limits]\n[fleet]\nname = 'shop'\n[ 'limits' ] # of each\n\"cpu\"='1 s'\n", 5, "limits.cpu", "duration"),

@@ -15,7 +15,7 @@ import yaml
 from fleet.agent.manifests import manifests as agent_manifests
 from fleet.errors import AccessError, PolicyError, Source
 from fleet.evaluate.result import ClusterData
-from fleet.forge.forge import Kind, Repository
+from fleet.forge.forge import Repository
 from fleet.install.manifests import Settings
 from fleet.install.manifests import manifests as installed
 from fleet.kube.runtime.queue import Queue
@@ -94,9 +94,9 @@ def test_a_webhook_is_for_the_repository_of_its_path_or_for_all() -> None:
         FollowedRepository("git@forge.example.com:Team/fleet.git"),
         FollowedRepository("https://forge.example.com/team/other.git"),
     )
-    said = Repository(Kind.GITEA, "https://forge.example.com", "team/Fleet")
+    said = Repository("gitea", "https://forge.example.com", "team/Fleet")
     assert matching_repositories(said, [one, other]) == [one]
-    assert matching_repositories(Repository(Kind.GITEA, "https://x", "a/b"), [one, other]) == [one, other]
+    assert matching_repositories(Repository("gitea", "https://x", "a/b"), [one, other]) == [one, other]
 
 
 INSIDE = {

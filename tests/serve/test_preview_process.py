@@ -14,10 +14,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from fleet.forge.detect import token_variables
 from fleet.serve.child_process import MIB, ChildEndedError, ChildLimits, ask_child
 from fleet.serve.report import preview_process
 from fleet.serve.report.preview_process import PreviewText, preview
-from fleet.serve.scope import SHARED, TOKENS, RepositoryScope, parse_scopes
+from fleet.serve.scope import SHARED, RepositoryScope, parse_scopes
 from tests.serve.forks import ATTACKS, LOOPS, OUTCOMES, STACK, Fork
 
 BRIEF = replace(preview_process.OF_FORKS, seconds=60)
@@ -132,7 +133,7 @@ def test_a_child_has_no_token_of_a_forge_but_the_one_that_its_git_may_need(
     deaf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scopes = parse_scopes(["a", "b"], [], ["a=A_TOKEN", "b=B_TOKEN"])
-    secrets = {*TOKENS, "A_TOKEN", "B_TOKEN", "FLEET_WEBHOOK_SECRET", "FLEET_NOTIFY_SECRET"}
+    secrets = {*token_variables(), "A_TOKEN", "B_TOKEN", "FLEET_WEBHOOK_SECRET", "FLEET_NOTIFY_SECRET"}
     for name in secrets:
         monkeypatch.setenv(name, "secret")
 
@@ -146,9 +147,9 @@ def test_a_child_has_no_token_of_a_forge_but_the_one_that_its_git_may_need(
 
     assert inherited(scopes["a"], pushes=False) == set()
     assert inherited(scopes["a"], pushes=True) == {"A_TOKEN"}
-    shared = {*TOKENS, "FLEET_WEBHOOK_SECRET", "FLEET_NOTIFY_SECRET"}
+    shared = {*token_variables(), "FLEET_WEBHOOK_SECRET", "FLEET_NOTIFY_SECRET"}
     assert inherited(SHARED, pushes=False) & shared == set()
-    assert inherited(SHARED, pushes=True) & shared == set(TOKENS), "it is the one of all repositories"
+    assert inherited(SHARED, pushes=True) & shared == set(token_variables()), "it is the one of all repositories"
 
 
 def test_who_stops_waiting_has_the_child_killed(deaf: Path) -> None:

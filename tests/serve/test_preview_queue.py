@@ -13,7 +13,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from fleet.forge.forge import Action, Kind, PullRequestEvent
+from fleet.forge.forge import Action, PullRequestEvent
 from fleet.forge.forge import PullRequest as Asking
 from fleet.forge.forge import Repository as ForgeRepository
 from fleet.kube.runtime.metrics import Counter
@@ -133,7 +133,7 @@ def test_a_thousand_pull_requests_of_a_stranger_wait_as_numbers(
         counted = Counter("c", "", ("a", "b"), registry=None)
         made = Previews(FollowedRepository(str(fork.remote.path)), None, lambda: fork.base, counted)
         running = asyncio.create_task(made.run(fork.mirror))
-        place = ForgeRepository(Kind.GITEA, "https://git.example.com", "team/fleet")
+        place = ForgeRepository("gitea", "https://git.example.com", "team/fleet")
         request = Asking(0, "", "stranger", "", "main", "", "change", HEAD, fork=True)
         for number in range(1, MANY + 1):
             made.hear(PullRequestEvent(place, replace(request, number=number), Action.OPENED))

@@ -18,7 +18,7 @@ import yaml
 
 from fleet.evaluate.pool import Pool
 from fleet.forge.comments import approval_command
-from fleet.forge.forge import Action, Kind, PullRequestEvent
+from fleet.forge.forge import Action, PullRequestEvent
 from fleet.forge.forge import PullRequest as Asked
 from fleet.forge.forge import Repository as ForgeRepository
 from fleet.kube.runtime.metrics import Counter
@@ -100,7 +100,7 @@ def test_what_nobody_foresaw_is_said_and_ends_no_previews(tmp_path: Path, caplog
         FollowedRepository(str(tmp_path)),
         Counter("previews", "", ("repository", "result"), registry=None),
     )
-    place = ForgeRepository(Kind.GITEA, "https://git.example.com", "team/fleet")
+    place = ForgeRepository("gitea", "https://git.example.com", "team/fleet")
     request = Asked(0, "", "", "", "main", "", "change", "1" * 40, fork=False)
 
     def confused() -> EvaluatedCommit | None:

@@ -67,6 +67,14 @@ def test_the_token_of_one_repository_is_not_for_the_others() -> None:
     assert parse_scopes([A], [f"{A}=*"], [])[A].environment(environment) == environment
 
 
+def test_no_token_of_any_forge_is_for_a_process_that_asks_none() -> None:
+    tokens = {"FLEET_FORGE_TOKEN", "GITHUB_TOKEN", "GITLAB_TOKEN", "GITEA_TOKEN"}
+    assert SHARED.withheld(pushes=False) == tokens
+    assert SHARED.withheld(pushes=True) == frozenset()
+    assert SCOPES[A].withheld(pushes=True) == {*tokens, "B_TOKEN"}
+    assert SCOPES[B].withheld(pushes=True) == tokens
+
+
 @pytest.mark.parametrize(
     ("reach", "tokens", "message"),
     [

@@ -147,17 +147,18 @@ def serve(
     import os
 
     from fleet.cli.gc import collect_less
+    from fleet.forge.detect import token_variables
     from fleet.kube.runtime.leader import Lease
     from fleet.serve.options import ServeOptions
     from fleet.serve.process import NAME, ServeProcess, log_to_stderr
-    from fleet.serve.scope import TOKENS, parse_scopes
+    from fleet.serve.scope import parse_scopes
 
     if public_url and listen is None:
         raise click.UsageError("--public-url says how people reach what listens: say --listen, too")
     origins = _find_origins(repositories, signers)
     client = _make_management_client(management, kubeconfig)
     scopes = parse_scopes([origin.address for origin in origins], reach, tokens)
-    variables = (*TOKENS, *(scope.variable or "" for scope in scopes.values()))
+    variables = (*token_variables(), *(scope.variable or "" for scope in scopes.values()))
     has_token = any(os.environ.get(name) for name in variables)
     options = ServeOptions(
         kubeconfig,

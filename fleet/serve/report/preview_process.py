@@ -42,7 +42,7 @@ from fleet.serve.child_process import (
     bound_memory,
 )
 from fleet.serve.cluster_secrets import ClusterReach
-from fleet.serve.scope import TOKENS
+from fleet.serve.scope import SHARED
 from fleet.sync.options import SyncHooks, SyncOptions
 from fleet.sync.progress import NoProgress
 from fleet.sync.result import Result, error_of, objection_of
@@ -96,13 +96,14 @@ def write_preview(evaluation: Evaluation) -> IO[bytes]:
     return file
 
 
-async def preview(task: PreviewTask, *, withheld: Collection[str] = TOKENS) -> PreviewText:
-    """Make a preview in a process of its own, which does not get the variables `withheld`.
+async def preview(task: PreviewTask, *, withheld: Collection[str] | None = None) -> PreviewText:
+    """Make a preview in a process of its own, which does not get the variables `withheld`: unless said, any token.
 
     Raises ChildEndedError when that did not finish.
     """
     of_fork = task.request.pull_request.fork and not task.request.live
     bounds = OF_FORKS if of_fork else OF_OTHERS
+    withheld = SHARED.withheld(pushes=False) if withheld is None else withheld
     answer = await ask_child(MODULE, pickle.dumps(task), bounds, files=(task.base,), withheld=withheld)
     try:
         return decode(PreviewText, orjson.loads(answer))
