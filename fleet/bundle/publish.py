@@ -27,7 +27,7 @@ from fleet.objects.redaction import declared_secrecy, secret_texts
 from fleet.plan.budget import DeletionBudget
 from fleet.preview.compare import compare_evaluations
 from fleet.sync.result import Result
-from fleet.sync.rollout.approvals import Approvals, changes_digest
+from fleet.sync.rollout.approvals import Approvals
 from fleet.sync.rollout.gates import RolloutState
 from fleet.sync.safety import Placements, check_removed_placements
 from fleet.sync.source import Checkout
@@ -141,13 +141,14 @@ def publish_bundles(
     )
     _check_departures(evaluation, before, observed.records, budget)
     states = _StackStates(files.revision, before, clusters, observed)
+    placements = [(stack.name, cluster) for stack in evaluation.stacks for cluster in stack.clusters]
     plan = plan_bundles(
         evaluation,
         clusters,
         _make_header(files, budget, options),
         before,
-        states.of,
-        approved=lambda stack: observed.approvals.get((stack.name, changes_digest(stack)), ()),
+        {pair: states.of(pair) for pair in placements},
+        approvals=observed.approvals,
         now=now,
     )
     results, remarks = _judge_changes(files, evaluation, plan, before, budget, required=options.require_approved)
@@ -158,10 +159,8 @@ def publish_bundles(
     commit_of = {cluster: bundle.commit for cluster, bundle in before.items()} | written
     bundles = {cluster: replace(bundle, commit=commit_of.get(cluster, "")) for cluster, bundle in bundles.items()}
     states_after = _StackStates(files.revision, {**before, **bundles}, clusters, observed)
-    all_states = {
-        (stack.name, cluster): states_after.of((stack.name, cluster))
-        for stack, cluster in _pulled_placements(evaluation)
-    }
+    pulling = {cluster.name for cluster in evaluation.clusters if cluster.pull}
+    all_states = {pair: states_after.of(pair) for pair in placements if pair[1] in pulling}
     return PublishResult(results, plan.waiting, written, bundles, all_states, plan.again, remarks)
 
 
@@ -245,11 +244,6 @@ def _join_bundles(bundles: Iterable[Bundle]) -> Evaluation:
         tuple(cluster for evaluation in evaluations for cluster in evaluation.clusters),
         tuple(stack for evaluation in evaluations for stack in evaluation.stacks),
     )
-
-
-def _pulled_placements(evaluation: Evaluation) -> Iterable[tuple[StackResult, str]]:
-    pulling = {cluster.name for cluster in evaluation.clusters if cluster.pull}
-    return ((stack, cluster) for stack in evaluation.stacks for cluster in stack.clusters if cluster in pulling)
 
 
 def _make_header(files: Checkout, allowance: DeletionBudget, options: PublishOptions) -> BundleHeader:

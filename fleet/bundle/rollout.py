@@ -10,7 +10,7 @@ ago, or that is silent, is taken for being changed or for not observed, never fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -29,7 +29,8 @@ from fleet.bundle.model import (
 from fleet.evaluate.result import Evaluation, StackResult
 from fleet.git.status_records import StatusRecord
 from fleet.objects.desired import StackCluster
-from fleet.sync.rollout.gates import UNSEEN, RolloutState, decide_gate
+from fleet.sync.rollout.approvals import NO_APPROVALS, Approvals
+from fleet.sync.rollout.gates import UNSEEN, CommitRollout, RolloutState
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +60,10 @@ class BundlePlan:
 class _BundlePlanner:
     """Plan of one commit against the bundles that the clusters had before."""
 
-    evaluation: Evaluation
+    rollout: CommitRollout
+    begun: set[StackCluster]  # placements that the plan changes, which the rollout counts as being changed
     before: Mapping[str, Bundle]
-    standing: Callable[[StackCluster], RolloutState]
-    approved: Callable[[StackResult], Collection[int]]
     now: float
-    begun: set[StackCluster] = field(default_factory=set)
     waiting: dict[StackCluster, str] = field(default_factory=dict)
     again: list[float] = field(default_factory=list)
 
@@ -74,23 +73,13 @@ class _BundlePlanner:
         if part and part.content == content_digest(new, cluster):
             return
         pair = (stack.name, cluster)
-        stacks = {stack_result.name: stack_result for stack_result in self.evaluation.stacks}
         for name in stack.needs:
             if (name, cluster) in self.waiting:
                 self.waiting[pair] = f"it needs stack {name}, which waits here"
                 return
-        needed_elsewhere = [
-            stacks[name] for name in stack.needs if name in stacks and cluster not in stacks[name].clusters
-        ]
-        decision = decide_gate(
-            stack.name,
-            cluster,
-            stack.rollout,
-            self._all(stack),
-            {needed.name: self._all(needed) for needed in needed_elsewhere},
-            approved=self.approved(stack) if stack.rollout.approve else (),
-            now=self.now,
-        )
+        stacks = self.rollout.stacks
+        together = [name for name in stack.needs if name in stacks and cluster in stacks[name].clusters]
+        decision = self.rollout.may_begin(stack, cluster, now=self.now, together=together)
         if decision.goes:
             self.begun.add(pair)
             return
@@ -98,26 +87,21 @@ class _BundlePlanner:
         if decision.again is not None:
             self.again.append(decision.again)
 
-    def _all(self, stack: StackResult) -> dict[str, RolloutState]:
-        states = {cluster: self.standing((stack.name, cluster)) for cluster in stack.clusters}
-        return {
-            cluster: replace(state, begun=True) if (stack.name, cluster) in self.begun else state
-            for cluster, state in states.items()
-        }
-
 
 def plan_bundles(
     evaluation: Evaluation,
     clusters: Collection[str],
     head: BundleHeader,
     before: Mapping[str, Bundle],
-    standing: Callable[[StackCluster], RolloutState],
+    states: Mapping[StackCluster, RolloutState],
     *,
-    approved: Callable[[StackResult], Collection[int]] = lambda stack: (),
+    approvals: Approvals = NO_APPROVALS,
     now: float,
 ) -> BundlePlan:
-    """Return the bundles of these clusters. `standing` gives the state of a stack in a cluster at this commit."""
-    planner = _BundlePlanner(evaluation, before, standing, approved, now)
+    """Return the bundles of these clusters. `states` are those of the placements at this commit."""
+    begun: set[StackCluster] = set()
+    rollout = CommitRollout({stack.name: stack for stack in evaluation.stacks}, states, begun, approvals)
+    planner = _BundlePlanner(rollout, begun, before, now)
     files = {
         (stack.name, cluster): make_stack_file(stack, cluster)
         for stack in evaluation.stacks

@@ -1,8 +1,8 @@
 """Rollout state of every stack in every cluster at the newest revision, consulted before a change begins.
 
-`fleet.sync.rollout.gates` takes the decision itself. What it is made from is observed by passes and lost with the
-process; since when a stack is healthy is then read from the status branch and from its inventory, and approvals are in
-git.
+`fleet.sync.rollout.gates.CommitRollout` takes the decision itself. What it is made from is observed by passes and lost
+with the process; since when a stack is healthy is then read from the status branch and from its inventory, and
+approvals are in git.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from fleet.git.status_records import StatusRecord
 from fleet.objects.desired import StackCluster
 from fleet.serve.commits import EvaluatedCommit
 from fleet.sync.result import Result, WaitingError
-from fleet.sync.rollout.approvals import Approvals, changes_digest
+from fleet.sync.rollout.approvals import Approvals
 from fleet.sync.rollout.gates import (
     UNSEEN,
     WELL,
+    CommitRollout,
     RolloutState,
     changed_at,
-    decide_gate,
     failed_clusters,
     healthy_since,
+    keep_since,
     state_after,
 )
 from fleet.times import seconds
@@ -111,22 +112,14 @@ class RolloutTracker:
         `begun` collects what the same pass has begun; the pass gives it back with `ended`.
         """
         pair = (stack.name, cluster)
-        verdict = decide_gate(
-            stack.name,
-            cluster,
-            stack.rollout,
-            self._all(current, stack),
-            {name: self._all(current, current.stacks[name]) for name in stack.needs if name in current.stacks},
-            approved=self._approvals.get((stack.name, changes_digest(stack)), ()) if stack.rollout.approve else (),
-            now=self.clock(),
-        )
-        if verdict.goes:
+        decision = self._rollout_of(current, stack).may_begin(stack, cluster, now=self.clock())
+        if decision.goes:
             self.again.pop(pair, None)
             begun[pair] += 1
             self._begun[pair] += 1
             return None
-        self.again[pair] = min(verdict.again or 60.0, 60.0)
-        return WaitingError(cluster, stack.name, verdict.reason)
+        self.again[pair] = min(decision.again or 60.0, 60.0)
+        return WaitingError(cluster, stack.name, decision.reason)
 
     def ended(self, begun: Counter[StackCluster]) -> None:
         """Take back what a pass had begun, however the pass ended."""
@@ -141,14 +134,12 @@ class RolloutTracker:
         if before is None:
             record = self._told.get(pair)
             since = healthy_since(result, record, self.clock()) if observed.is_well and not wrote else self.clock()
-        elif wrote or replace(before, since=None) != observed:
-            since = self.clock()
+            after = replace(observed, since=since)
         else:
-            since = before.since or self.clock()
+            after = keep_since(before, observed, wrote=wrote, now=self.clock())
         if before is not None and commit != current.commit:
             was_ill = before.health == "Degraded" and not before.begun
             (self._ill_before.add if was_ill else self._ill_before.discard)(pair)
-        after = replace(observed, since=since)
         self._standings[pair] = (current.commit, after)
         if wrote or pair not in self._changed:
             self._changed[pair] = self.clock() if wrote else changed_at(result) or 0.0
@@ -177,7 +168,7 @@ class RolloutTracker:
 
     def _suspects(self, current: EvaluatedCommit, stack: StackResult) -> dict[str, RolloutState]:
         """Return the clusters whose health may come from a rollout that is under way, with their states."""
-        now, standings = self.clock(), self._all(current, stack)
+        now, standings = self.clock(), self._rollout_of(current, stack).states_of(stack)
         if all(state.is_well for state in standings.values()):
             self._whole.setdefault(stack.name, now)
             return {}
@@ -232,13 +223,20 @@ class RolloutTracker:
             if pair[0] == changed or (pair[0] in stacks and changed in stacks[pair[0]].needs)
         ]
 
-    def _all(self, current: EvaluatedCommit, stack: StackResult) -> dict[str, RolloutState]:
-        """Return the rollout state of a stack in each of its clusters."""
-        pairs = {cluster: (stack.name, cluster) for cluster in stack.clusters}
-        return {cluster: self.standing(current, pair) for cluster, pair in pairs.items()}
-
     def standing(self, current: EvaluatedCommit, pair: StackCluster) -> RolloutState:
-        """Return the rollout state of a placement at this commit, as a pass observed it or an agent reported it."""
+        """Return the rollout state of a placement at this commit; what is being changed right now counts as begun."""
+        return self._rollout(current, [pair]).state(pair)
+
+    def _rollout_of(self, current: EvaluatedCommit, stack: StackResult) -> CommitRollout:
+        """Return what decides about the changes of one stack: its own states, and those of the stacks that it needs."""
+        stacks = [stack, *(current.stacks[name] for name in stack.needs if name in current.stacks)]
+        return self._rollout(current, ((it.name, cluster) for it in stacks for cluster in it.clusters))
+
+    def _rollout(self, current: EvaluatedCommit, placements: Iterable[StackCluster]) -> CommitRollout:
+        states = {pair: self._observed(current.commit, pair) for pair in placements}
+        return CommitRollout(current.stacks, states, self._begun, self._approvals)
+
+    def _observed(self, commit: str, pair: StackCluster) -> RolloutState:
+        """Return the state of a placement at a commit, as a pass observed it or an agent reported it."""
         observations = (self._standings.get(pair, ("", UNSEEN)), self.elsewhere.get(pair, ("", UNSEEN)))
-        seen = next((state for commit, state in observations if commit == current.commit), UNSEEN)
-        return replace(seen, begun=True) if pair in self._begun else seen
+        return next((state for observed_at, state in observations if observed_at == commit), UNSEEN)

@@ -61,6 +61,7 @@ from fleet.sync.report import sync_word
 from fleet.sync.result import Result, WaitingError
 from fleet.sync.rollout import approvals
 from fleet.sync.rollout.gates import WELL
+from fleet.sync.rollout.order import is_rollout
 from fleet.sync.run import sync_fleet
 from fleet.sync.suspension import SuspensionLookup, suspensions_elsewhere
 from fleet.sync.targets import ClusterTarget
@@ -575,9 +576,8 @@ class Service:
         stack, plan = current.stacks.get(result.stack), result.plan
         if stack is None or plan is None or plan.empty or plan.leaving:
             return None
-        drift = drift_error(plan)
-        if drift is not None and not stack.rollout.freeze:
-            return drift if stack.drift == "report" else None  # putting back what git already says is no rollout
+        if not is_rollout(stack, plan):
+            return drift_error(plan) if stack.drift == "report" else None
         return self._order.objection(current, stack, plan.cluster, begun)
 
     def _tell_of_pass(self, current: EvaluatedCommit, result: Result) -> None:

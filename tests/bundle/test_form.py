@@ -16,7 +16,6 @@ from fleet.errors import ConfigurationError, Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
 from fleet.objects.desired import Desired, Key, Object
 from fleet.objects.normalise import manifest_hash
-from fleet.sync.rollout.gates import UNSEEN
 
 REVISION = "a" * 40
 NOON = 1_767_268_800.0  # Thursday, 2026-01-01T12:00:00Z
@@ -55,7 +54,7 @@ def evaluation(**data: str) -> Evaluation:
 
 
 def rendered(**data: str) -> Bundle:
-    return plan_bundles(evaluation(**data), ["edge-1"], HEAD, {}, lambda pair: UNSEEN, now=NOON).bundles["edge-1"]
+    return plan_bundles(evaluation(**data), ["edge-1"], HEAD, {}, {}, now=NOON).bundles["edge-1"]
 
 
 def read(files: dict[str, bytes], cluster: str = "edge-1") -> Bundle:

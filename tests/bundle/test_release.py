@@ -12,7 +12,7 @@ from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackRes
 from fleet.git.status_records import StatusRecord
 from fleet.objects.desired import Desired, Object
 from fleet.sync.rollout.approvals import changes_digest
-from fleet.sync.rollout.gates import UNSEEN, RolloutState
+from fleet.sync.rollout.gates import RolloutState
 
 HERE = Source("stacks/a.py", 1)
 FIRST, SECOND = "1" * 40, "2" * 40
@@ -52,9 +52,9 @@ class Fleet:
             told = self.bundles.get(pair[1])
             return state_from_record(self.records.get(pair), revision, BundledStack.of(told, pair[0]) if told else None)
 
-        found = plan_bundles(
-            evaluation(*stacks), "abc", head, self.bundles, look, approved=lambda one: approved, now=now
-        )
+        states = {(one.name, cluster): look((one.name, cluster)) for one in stacks for cluster in one.clusters}
+        approvals = {(one.name, changes_digest(one)): frozenset(approved) for one in stacks}
+        found = plan_bundles(evaluation(*stacks), "abc", head, self.bundles, states, approvals=approvals, now=now)
         self.bundles = found.bundles
         return found
 
@@ -129,7 +129,7 @@ def test_what_options_say_passes_the_waves_as_any_change_does() -> None:
         after = replace(before, desired=changed, rollout=replace(before.rollout, waves=(("a",), ("b",), ("c",))))
         assert changes_digest(after) != changes_digest(before), "a word of before is none about it"
         head = BundleHeader("f", SECOND, "", Budget(10, 0.1), "", "fleet/status")
-        found = plan_bundles(evaluation(after), "abc", head, fleet.bundles, lambda pair: UNSEEN, now=NOON)
+        found = plan_bundles(evaluation(after), "abc", head, fleet.bundles, {}, now=NOON)
         assert found.waiting.keys() == {("s", "b"), ("s", "c")}, one
 
 

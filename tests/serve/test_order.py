@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pytest
+
+from fleet.bundle.model import Budget
+from fleet.bundle.rollout import BundleHeader, plan_bundles
 from fleet.errors import Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
-from fleet.objects.desired import Desired
-from fleet.plan import Inventory, Plan, Verb
+from fleet.objects.desired import Desired, Key, StackCluster
+from fleet.plan import Inventory, Plan, Step, Verb
 from fleet.repository import Repository
 from fleet.repository.settings import Settings
 from fleet.serve.commits import EvaluatedCommit
 from fleet.serve.rollout import RolloutTracker
-from fleet.sync.result import Result
-from fleet.sync.rollout.gates import RolloutState
+from fleet.sync.result import Result, WaitingError
+from fleet.sync.rollout.gates import UNSEEN, RolloutState
+from fleet.sync.rollout.order import RolloutContext, RolloutQueue
 from fleet.sync.source import Checkout
 
 HERE = Source("stacks/orders.py", 1)
@@ -216,3 +222,62 @@ def test_what_was_seen_counts_for_the_next_commit_only_if_it_was_seen_with_the_o
     assert not found.standing(replace(WANTED, files=replace(WANTED.files, revision=third)), pair).seen
     found.moved_on([pair], WANTED.commit, next_one)
     assert found.standing(replace(WANTED, files=replace(WANTED.files, revision=next_one)), pair).is_well
+
+
+NOW = Clock().now
+WELL_AT_IT = RolloutState(seen=True, applied=True, health="Healthy", since=NOW - 3600)
+BEFORE_IT = RolloutState(seen=True, health="Healthy")
+HEAD = BundleHeader("shop", WANTED.revision, "", Budget(10, 0.1), "", "fleet/status")
+
+
+def refused_by_run(states: dict[StackCluster, RolloutState]) -> str:
+    pair = ("orders", "us")
+    key = Key("", "ConfigMap", "orders", "settings")
+    made = Plan(*pair, (Step(Verb.CREATE, key, {}),), Inventory(*pair))
+
+    async def look(placement: StackCluster) -> str:
+        return states[placement].health
+
+    async def asked() -> str:
+        order = RolloutContext({"orders": ORDERS}, wait=False, clock=Clock())
+        async with RolloutQueue(order, dict(states), {pair}, look, lambda *words: None).kept() as queue:
+            refused = await queue.turn(made)
+        return refused.reason if isinstance(refused, WaitingError) else ""
+
+    return asyncio.run(asked())
+
+
+def refused_by_service(states: dict[StackCluster, RolloutState]) -> str:
+    tracker, _ = order()
+    tracker.hear_of(WANTED.commit, states, {})
+    refused = tracker.objection(WANTED, ORDERS, "us", Counter())
+    return refused.reason if refused else ""
+
+
+def held_back_by_bundles(states: dict[StackCluster, RolloutState]) -> str:
+    found = plan_bundles(WANTED.evaluation, ["us"], HEAD, {}, states, now=NOW)
+    return found.waiting.get(("orders", "us"), "")
+
+
+@pytest.mark.parametrize(
+    ("eu", "us", "reason"),
+    [
+        (WELL_AT_IT, BEFORE_IT, ""),
+        (WELL_AT_IT, UNSEEN, ""),
+        (UNSEEN, BEFORE_IT, "wave 1 is not done: eu was not looked at yet"),
+        (BEFORE_IT, BEFORE_IT, "wave 1 is not done: eu does not have this revision yet, and is Healthy"),
+        (replace(WELL_AT_IT, since=NOW - 60), BEFORE_IT, "wave 1 soaks: eu has to stay healthy for 5m"),
+        (
+            replace(WELL_AT_IT, health="Degraded"),
+            BEFORE_IT,
+            "the rollout is stopped: eu has this revision and is Degraded",
+        ),
+        (replace(BEFORE_IT, begun=True), BEFORE_IT, "wave 1 is not done: eu is being changed"),
+        (replace(WELL_AT_IT, problem="no answer"), BEFORE_IT, "wave 1 is not done: eu failed: no answer"),
+    ],
+)
+def test_a_run_the_service_and_the_bundles_decide_the_same_from_the_same(
+    eu: RolloutState, us: RolloutState, reason: str
+) -> None:
+    states = {("orders", "eu"): eu, ("orders", "us"): us}
+    assert [refused_by_run(states), refused_by_service(states), held_back_by_bundles(states)] == [reason] * 3

@@ -7,8 +7,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from fleet.evaluate.result import RolloutData
-from fleet.sync.rollout.gates import GateDecision, RolloutState, decide_gate
+from fleet.errors import Source
+from fleet.evaluate.result import RolloutData, StackResult
+from fleet.objects.desired import Desired
+from fleet.sync.rollout.approvals import changes_digest
+from fleet.sync.rollout.gates import CommitRollout, GateDecision, RolloutState, decide_gate, keep_since
 from fleet.times import parse_window
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC).timestamp()  # a Monday
@@ -142,3 +145,38 @@ def test_stacks_that_it_needs_are_healthy_at_this_revision_here_or_else_everywhe
     assert not needing({"us": NEW, "ap": OLD}).goes, "it is in other clusters: all of them count"
     assert needing({"us": NEW, "ap": NEW}).goes
     assert needing({"us": RolloutState()}).reason == "it needs stack db, which in us was not looked at yet"
+
+
+def stack(name: str, rollout: RolloutData, clusters: tuple[str, ...], needs: tuple[str, ...] = ()) -> StackResult:
+    desired = tuple(Desired(name, cluster, ()) for cluster in clusters)
+    return StackResult(name, Source("stacks/all.py", 1), clusters, rollout, desired, needs)
+
+
+def test_a_commit_s_rollout_knows_what_it_began_what_is_approved_and_what_goes_together() -> None:
+    orders = stack("orders", replace(WAVES, waves=(("eu",), ("us",)), approve=(2,)), ("eu", "us"), needs=("db", "gone"))
+    db = stack("db", RolloutData((("eu",),), "0s", "15m"), ("eu",))
+    states = {("orders", "eu"): NEW, ("orders", "us"): OLD, ("db", "eu"): NEW}
+    begun: set[tuple[str, str]] = set()
+    approvals = {("orders", changes_digest(orders)): frozenset({2})}
+    rollout = CommitRollout({"orders": orders, "db": db}, states, begun, approvals)
+    assert rollout.may_begin(orders, "us", now=NOW).goes
+    assert "approve orders 2" in replace(rollout, approvals={}).may_begin(orders, "us", now=NOW).reason
+    earlier = {("orders", "other content"): frozenset({2})}
+    assert not replace(rollout, approvals=earlier).may_begin(orders, "us", now=NOW).goes, "that was for something else"
+    begun.add(("orders", "eu"))
+    assert rollout.may_begin(orders, "us", now=NOW).reason == "wave 1 is not done: eu is being changed"
+    begun.clear()
+    states["db", "eu"] = OLD
+    assert rollout.may_begin(orders, "us", now=NOW).reason.startswith("it needs stack db, which in eu does not have")
+    assert rollout.may_begin(orders, "us", now=NOW, together=["db"]).goes
+    del states["orders", "eu"]
+    waits = rollout.may_begin(orders, "us", now=NOW, together=["db"])
+    assert waits.reason == "wave 1 is not done: eu was not looked at yet"
+
+
+def test_a_state_is_as_old_as_it_was_unless_something_was_written_or_is_different_now() -> None:
+    observed = replace(NEW, since=None)
+    assert keep_since(NEW, observed, wrote=False, now=NOW) == NEW
+    assert keep_since(NEW, observed, wrote=True, now=NOW).since == NOW
+    assert keep_since(NEW, replace(observed, health="Progressing"), wrote=False, now=NOW).since == NOW
+    assert keep_since(observed, observed, wrote=False, now=NOW).since == NOW, "not known since when: from now"

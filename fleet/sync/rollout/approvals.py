@@ -22,6 +22,7 @@ from fleet.objects.normalise import applied_hash
 REF = "refs/fleet/waves"
 OPTIONS = ("depends_on", "protect", "retain_on_delete", "adopt", "take_from", "ignore_changes", "aliases")
 Approvals = Mapping[tuple[str, str], frozenset[int]]  # stack and digest → waves
+NO_APPROVALS: Approvals = {}
 
 
 @dataclass(frozen=True, slots=True)

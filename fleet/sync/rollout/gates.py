@@ -13,18 +13,23 @@ reported status do not count. What is not known holds the other clusters up; it 
     unavailable no more clusters of the wave at once than it allows
 
 The gates ask for the rollout state of a stack in a cluster. It is made here from what a run or the service observed.
+
+A run, the service and the publisher of bundles ask all of them through `CommitRollout`. They differ in how they learn
+of the states, and in what they do with a change that may not begin.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from fleet.evaluate.result import RolloutData
+from fleet.evaluate.result import RolloutData, StackResult
 from fleet.git.status_records import StatusRecord
+from fleet.objects.desired import StackCluster
 from fleet.sync.result import PartiallyAppliedError, Result, WaitingError, error_of
+from fleet.sync.rollout.approvals import NO_APPROVALS, Approvals, changes_digest
 from fleet.times import parse_window, seconds
 
 WELL = frozenset({"Healthy", "Suspended"})
@@ -84,6 +89,46 @@ class GateDecision:
 
 GO = GateDecision()
 UNSEEN = RolloutState()
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRollout:
+    """Rollout of one commit: all that decides whether one of its changes may begin.
+
+    The containers may be those that the caller goes on changing: each question is answered from what they have by then.
+    """
+
+    stacks: Mapping[str, StackResult]
+    states: Mapping[StackCluster, RolloutState]  # as last observed for this commit; UNSEEN if missing
+    begun: Container[StackCluster] = frozenset()  # changes that are being made right now
+    approvals: Approvals = field(default_factory=lambda: NO_APPROVALS)  # of waves
+
+    def may_begin(
+        self, stack: StackResult, cluster: str, *, now: float, together: Collection[str] = ()
+    ) -> GateDecision:
+        """Return whether the stack may be changed in the cluster now.
+
+        `together` are stacks that reach the cluster together with this one, so that it does not wait for them.
+        """
+        needs = [self.stacks[name] for name in stack.needs if name in self.stacks and name not in together]
+        return decide_gate(
+            stack.name,
+            cluster,
+            stack.rollout,
+            self.states_of(stack),
+            {needed.name: self.states_of(needed) for needed in needs},
+            approved=self.approvals.get((stack.name, changes_digest(stack)), ()) if stack.rollout.approve else (),
+            now=now,
+        )
+
+    def states_of(self, stack: StackResult) -> dict[str, RolloutState]:
+        """Return the state of a stack in each of its clusters."""
+        return {cluster: self.state((stack.name, cluster)) for cluster in stack.clusters}
+
+    def state(self, placement: StackCluster) -> RolloutState:
+        """Return the state of a placement; what is being changed right now counts as begun."""
+        observed = self.states.get(placement, UNSEEN)
+        return replace(observed, begun=True) if placement in self.begun else observed
 
 
 def decide_gate(
@@ -255,6 +300,12 @@ def state_after(result: Result) -> RolloutState:
         health=result.health,
         problem="" if waits or not result.problem else result.problem.message,
     )
+
+
+def keep_since(before: RolloutState, observed: RolloutState, *, wrote: bool, now: float) -> RolloutState:
+    """Return the observed state with since when it is so: as long as before, if nothing was written or changed."""
+    same = not wrote and replace(before, since=None) == replace(observed, since=None)
+    return replace(observed, since=before.since if same and before.since else now)
 
 
 def healthy_since(result: Result, told: StatusRecord | None, now: float) -> float:

@@ -1,4 +1,4 @@
-"""Queue of one run: which change begins when, by the same gates as in the service.
+"""Queue of one run: which change begins when, by the same gates as in the service (`gates.CommitRollout`).
 
 Every stack in every cluster asks before it writes. It waits until the gates let it through, or until nothing that this
 run does could open them: then it gets that as an error, and the next run goes on from there. What happens outside of
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fleet.errors import FleetError
@@ -21,8 +21,8 @@ from fleet.objects.desired import StackCluster
 from fleet.plan import Plan
 from fleet.plan.drift import drift_error
 from fleet.sync.result import Result, WaitingError
-from fleet.sync.rollout.approvals import Approvals, changes_digest
-from fleet.sync.rollout.gates import UNSEEN, GateDecision, RolloutState, decide_gate, state_after
+from fleet.sync.rollout.approvals import Approvals
+from fleet.sync.rollout.gates import UNSEEN, CommitRollout, GateDecision, RolloutState, keep_since, state_after
 from fleet.sync.targets import ClusterTarget, choose_targets
 
 LOOK = 2.0  # seconds between two observations of stacks that soak
@@ -69,15 +69,19 @@ def _is_ordered(stack: StackResult) -> bool:
 
 
 def is_gated(stack: StackResult, made: Plan) -> bool:
-    """Return whether a plan is a rollout. Pure.
-
-    The correction of drift is none, because git said the same before; nor is leaving a cluster.
-    """
+    """Return whether a plan is a rollout that has a gate to pass. Pure."""
     rollout = stack.rollout
     has_gates = _is_ordered(stack) or stack.needs or rollout.windows or rollout.approve or rollout.freeze
-    if made.empty or made.leaving or not has_gates:
-        return False
-    return rollout.freeze or drift_error(made) is None
+    return bool(has_gates) and is_rollout(stack, made)
+
+
+def is_rollout(stack: StackResult, plan: Plan) -> bool:
+    """Return whether a plan is a rollout. Pure.
+
+    The correction of drift is none, because git said the same before; nor is leaving a cluster. Of a frozen stack drift
+    is not corrected either.
+    """
+    return not plan.empty and not plan.leaving and (stack.rollout.freeze or drift_error(plan) is None)
 
 
 @dataclass(slots=True)
@@ -148,8 +152,7 @@ class RolloutQueue:
 
     def _note(self, pair: StackCluster, seen: RolloutState, *, anew: bool) -> None:
         before = self.standings.get(pair, UNSEEN)
-        same = not anew and replace(before, since=None) == replace(seen, since=None)
-        self.standings[pair] = replace(seen, since=before.since if same and before.since else self.order.clock())
+        self.standings[pair] = keep_since(before, seen, wrote=anew, now=self.order.clock())
 
     async def _keep(self) -> None:
         again: float | None = None
@@ -171,9 +174,10 @@ class RolloutQueue:
     async def _decide(self) -> dict[StackCluster, GateDecision]:
         """Let each change begin that may; return the decisions on the others."""
         approvals, read_error = await self._heard()
+        rollout = CommitRollout(self.order.stacks, self.standings, self._changing, approvals)
         decisions: dict[StackCluster, GateDecision] = {}
         for pair in sorted(self._waiting):
-            decision = self._asked(pair, approvals)
+            decision = rollout.may_begin(self.order.stacks[pair[0]], pair[1], now=self.order.clock())
             if decision.goes:
                 self._begin(pair, changing=True)
                 self._waiting.pop(pair).set_result(None)
@@ -192,31 +196,6 @@ class RolloutQueue:
             return await asyncio.to_thread(self.order.approvals), None
         except FleetError as problem:
             return {}, problem
-
-    def _asked(self, pair: StackCluster, approvals: Approvals) -> GateDecision:
-        """Return the decision of the gates on one waiting change."""
-        stack = self.order.stacks[pair[0]]
-        approved_waves: Collection[int] = (
-            approvals.get((stack.name, changes_digest(stack)), ()) if stack.rollout.approve else ()
-        )
-        needs = [self.order.stacks[name] for name in stack.needs if name in self.order.stacks]
-        return decide_gate(
-            stack.name,
-            pair[1],
-            stack.rollout,
-            self._all(stack),
-            {need.name: self._all(need) for need in needs},
-            approved=approved_waves,
-            now=self.order.clock(),
-        )
-
-    def _all(self, stack: StackResult) -> dict[str, RolloutState]:
-        """Return the states of a stack by cluster; what this run changes right now counts as begun."""
-        states = {cluster: self.standings.get((stack.name, cluster), UNSEEN) for cluster in stack.clusters}
-        return {
-            cluster: replace(state, begun=True) if (stack.name, cluster) in self._changing else state
-            for cluster, state in states.items()
-        }
 
     async def _look_at(self, stacks: Iterable[str]) -> None:
         """Observe the stacks that soak again: one that is not healthy any more ends the soak."""
