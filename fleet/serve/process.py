@@ -42,7 +42,7 @@ from fleet.repository.repository import identity_of_url
 from fleet.serve.commits import CommitReader, EvaluatingReader, FollowedRepository
 from fleet.serve.options import ServeOptions
 from fleet.serve.report.metrics import Metrics
-from fleet.serve.report.previews import PAGES_PREFIX, page_response
+from fleet.serve.report.pages import PAGES_PREFIX, page_response
 from fleet.serve.scope import SHARED, RepositoryScope
 from fleet.serve.service import Service
 from fleet.text import escape_json, printable, without_credentials

@@ -25,8 +25,9 @@ from fleet.objects.compare import Change
 from fleet.plan.views.escape import escape_markdown
 from fleet.plan.views.text import change_line
 from fleet.serve.commits import FollowedRepository
-from fleet.serve.report import previews as pages
-from fleet.serve.report.previews import Pages, Previews, page_response
+from fleet.serve.report import pages
+from fleet.serve.report.pages import Pages, page_response
+from fleet.serve.report.previews import Previews
 from tests.forge.server import Asked, Reply
 from tests.forge.server import serving as forge_serving
 from tests.git.test_page import WELL

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.serve.report import previews
-from fleet.serve.report.previews import Pages, page_response
+from fleet.serve.report import pages
+from fleet.serve.report.pages import Pages, page_response
 
 
 def path(address: str) -> str:
@@ -31,7 +31,7 @@ def test_where_people_do_not_reach_the_process_there_is_no_page() -> None:
 
 
 def test_pages_are_bounded_and_of_equal_ones_the_oldest_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(previews, "MOST", 10)
+    monkeypatch.setattr(pages, "MOST", 10)
     kept = Pages("https://fleet.example.com")
     addresses = [kept.keep(number, "four") for number in (1, 2, 3)]
     assert [kept.find(path(one)) for one in addresses] == [None, b"four", b"four"]
