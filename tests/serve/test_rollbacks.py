@@ -327,7 +327,7 @@ def test_health_that_comes_and_goes_is_no_reason_and_health_that_stays_is(served
 
     def is_seen(state: str) -> bool:
         origin = FollowedRepository(served.url)
-        about = f'repository="{origin}",stack="{repository.stack}",cluster="{eu.name}",health="{state}"'
+        about = f'cluster="{eu.name}",health="{state}",repository="{origin}",stack="{repository.stack}"'
         return served.metric(f"fleet_stack_health{{{about}}}") == 1
 
     def turn(state: str) -> None:
