@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from fleet.bundle.model import CommitError
@@ -22,16 +22,19 @@ from fleet.bundle.publish import (
     publish_error,
     select_clusters,
 )
-from fleet.bundle.reports import ReportRepository, read_reports
+from fleet.bundle.reports import read_reports
 from fleet.bundle.storage import delivery_time
 from fleet.errors import FleetError
 from fleet.git.refs import Address
 from fleet.git.status import choose_remote
-from fleet.git.status_records import StatusRecord, StatusReport
+from fleet.git.status_records import StatusRecord
 from fleet.kube.runtime.queue import Backoff
 from fleet.objects.desired import StackCluster
 from fleet.serve.background import run_in_thread
+from fleet.serve.branch import CurrentCommit
 from fleet.serve.commits import EvaluatedCommit
+from fleet.serve.options import ServeOptions
+from fleet.serve.report.reporter import AgentNews, AgentReports
 from fleet.serve.rollout import RolloutTracker
 
 SETTLE = 0.2  # seconds in which more calls may come
@@ -40,28 +43,29 @@ LOOK = 60.0  # seconds between two looks at repositories that agents report to: 
 log = logging.getLogger(__name__)
 
 
+class PublisherHooks:
+    """What a service does with what the publisher reads. As it is, nothing."""
+
+    def take_agent_news(self, news: Sequence[AgentNews]) -> None:
+        """Take what agents report about the current commit; the tracker has their rollout states by then."""
+
+
 @dataclass(slots=True)
 class BundlePublisher:
-    """Publisher of bundles: `call` asks for a run, `run` renders, `done` is called when more may be known."""
+    """Publisher of bundles: `call` asks for it, `run` publishes for ever."""
 
-    current: Callable[[], EvaluatedCommit | None]
-    order: RolloutTracker
-    done: Callable[[], None]
-    heard: Callable[[StatusReport, bool], None] = lambda report, moved: (
-        None
-    )  # an agent's report, and whether its content changed
-    reports: tuple[ReportRepository, ...] = ()  # repositories that agents report to besides the status branch
-    require_approved: bool = False
+    options: ServeOptions
+    current: CurrentCommit
+    tracker: RolloutTracker
+    agents: AgentReports
     _call: asyncio.Event = field(default_factory=asyncio.Event)
     _asked: list[asyncio.Future[None]] = field(default_factory=list)  # futures of tasks that wait for the next run
     _trouble: CommitError | None = None
     _said: str = ""  # the last error, which is logged once
     _failures: int = 0
-    _contents: dict[StackCluster, str] = field(default_factory=dict)
     _given: dict[StackCluster, tuple[str, float]] = field(
         default_factory=dict
     )  # content of unhealthy placements, and when it was given
-    _words: dict[StackCluster, StatusReport] = field(default_factory=dict)  # the last reports of agents
 
     def call(self) -> None:
         self._call.set()
@@ -85,10 +89,10 @@ class BundlePublisher:
 
     @property
     def clusters(self) -> tuple[str, ...]:
-        current = self.current()
+        current = self.current.evaluated
         return select_clusters(current.evaluation, ()) if current else ()
 
-    async def run(self) -> None:
+    async def run(self, hooks: PublisherHooks) -> None:
         """Render for ever, whenever it is called or a delay is over."""
         after: float | None = None
         while True:
@@ -97,15 +101,15 @@ class BundlePublisher:
                     await self._call.wait()
             await asyncio.sleep(SETTLE)
             self._call.clear()
-            current = self.current()
+            current = self.current.evaluated
             after = None
             if current is not None and self.clusters:
-                after = await self._once(current)
+                after = await self._once(current, hooks)
             elif current is not None:
-                self.order.hear_of(current.revision, {}, {})
-                self.hear(current, ())
+                self.tracker.hear_of(current.revision, {}, {})
+                self.agents.take(current, ())
 
-    async def _once(self, current: EvaluatedCommit) -> float | None:
+    async def _once(self, current: EvaluatedCommit, hooks: PublisherHooks) -> float | None:
         """Render once; return the seconds until the next run, if nothing calls before."""
         waiters, self._asked = self._asked, []
         try:
@@ -123,39 +127,16 @@ class BundlePublisher:
             return Backoff(first=1.0, most=300.0).delay(self._failures)
         self._failures = 0
         self._warn(list(errors.values()))
-        self.order.hear_of(current.revision, published.standings, {pair: at for pair, (_, at) in self._given.items()})
-        self.hear(current, records)
-        self.done()
+        given = {pair: at for pair, (_, at) in self._given.items()}
+        self.tracker.hear_of(current.revision, published.standings, given)
+        hooks.take_agent_news(self.agents.take(current, records))
         for waiter in waiters:
             if not waiter.done():  # the waiting task may have given up
                 waiter.set_result(None)
         for cluster, commit in published.written.items():
             log.info("%s is rendered for %s as %s", current.files.title, cluster, commit[:8])
-        delays = (published.again, self.order.late(current), LOOK if self.reports else None)
+        delays = (published.again, self.tracker.late(current), LOOK if self.options.reports else None)
         return min((delay for delay in delays if delay is not None), default=None)
-
-    def hear(self, current: EvaluatedCommit, records: Iterable[StatusRecord]) -> None:
-        """Pass on what agents report about this commit, for the notifications of changes."""
-        clusters = select_clusters(current.evaluation, ())
-        placements = {
-            (name, cluster)
-            for name, stack in current.stacks.items()
-            for cluster in stack.clusters
-            if cluster in clusters
-        }
-        self._contents = {pair: content for pair, content in self._contents.items() if pair in placements}
-        self._words = {pair: report for pair, report in self._words.items() if pair in placements}
-        for record in records:
-            pair = (record.stack, record.cluster)
-            if pair in placements and record.wanted == current.revision:
-                moved = self._contents.get(pair, record.content) != record.content
-                self._contents[pair] = record.content
-                self._words[pair] = StatusReport(*pair, record.wanted, record.sync, record.health, record.message)
-                self.heard(self._words[pair], moved)
-
-    def said(self, stack: str, revision: str) -> list[StatusReport]:
-        """Return what agents last reported about a stack, where it is about this commit."""
-        return [report for pair, report in self._words.items() if pair[0] == stack and report.revision == revision]
 
     def _dated(self, current: EvaluatedCommit, published: PublishResult) -> dict[StackCluster, tuple[str, float]]:
         """Return when unhealthy stacks that may be rolled back were given their content.
@@ -178,8 +159,8 @@ class BundlePublisher:
 
     def _render(self, current: EvaluatedCommit, records: Sequence[StatusRecord]) -> PublishResult:
         """Render and push the bundles that may be given to their clusters now."""
-        observed = ObservedState(records, self.order.approvals, lambda pair: self.order.standing(current, pair))
-        options = PublishOptions(require_approved=self.require_approved, trouble=self._trouble)
+        observed = ObservedState(records, self.tracker.approvals, lambda pair: self.tracker.standing(current, pair))
+        options = PublishOptions(require_approved=self.options.require_approved, trouble=self._trouble)
         return publish_bundles(
             current.files, current.evaluation, options, _find_remote(current), observed, now=time.time()
         )
@@ -188,7 +169,7 @@ class BundlePublisher:
         """Read the status records of agents."""
         git, branch = current.files.git, current.files.repository.settings.git.status_branch
         assert git is not None  # noqa: S101 - it is of a mirror
-        return read_reports(git, _find_remote(current), self.reports, branch)
+        return read_reports(git, _find_remote(current), self.options.reports, branch)
 
     def _tell(self, current: EvaluatedCommit, clusters: Iterable[str], problem: FleetError) -> None:
         """Write an error where agents of some clusters read their bundles."""

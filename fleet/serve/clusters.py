@@ -17,9 +17,8 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
@@ -36,8 +35,9 @@ from fleet.kube.watch import ListedObjects, watch_changes
 from fleet.names import GROUP
 from fleet.objects.desired import Desired, Key
 from fleet.serve.cluster_secrets import open_client, read_secret_kubeconfig
+from fleet.serve.options import ServeOptions
+from fleet.serve.queue import ReconcileQueue
 from fleet.serve.report.metrics import recorder
-from fleet.serve.scope import SHARED, RepositoryScope
 from fleet.sync.health import object_health
 from fleet.sync.options import connect
 from fleet.sync.result import ObjectHealth
@@ -81,16 +81,16 @@ def kinds_of(desired: Iterable[Desired]) -> frozenset[Kind]:
 
 
 class ClusterWatch:
-    """Watches of one cluster: `call(stack)` is called when an object of a stack changed.
+    """Watches of one cluster: a stack of which an object changed is enqueued for a pass.
 
-    `follow` sets which kinds are watched from now on. `turned` is called when the cluster stops answering and when it
-    answers again.
+    `follow` sets which kinds are watched from now on. When the cluster stops answering and when it answers again, what
+    is known of it may be old: then the whole cluster is enqueued.
     """
 
-    def __init__(self, client: Client, call: Callable[[str], None], turned: Callable[[], None]) -> None:
+    def __init__(self, client: Client, cluster: str, queue: ReconcileQueue) -> None:
         self.client = client
-        self._call = call
-        self._turned = turned
+        self._cluster = cluster
+        self._queue = queue
         self._tasks: dict[Kind, asyncio.Task[None]] = {}
 
     @property
@@ -137,7 +137,7 @@ class ClusterWatch:
         digests: dict[Key, ObjectDigest] = {}
         stacks: dict[Key, str] = {}
         async for event in watch_changes(
-            self.client, Scope(resource, labels=OURS), on_turn=lambda works: self._turned()
+            self.client, Scope(resource, labels=OURS), on_turn=lambda works: self._queue.enqueue_clusters(self._cluster)
         ):
             manifests = event.objects if isinstance(event, ListedObjects) else [event.object]
             live = {Key.of(manifest): manifest for manifest in manifests}
@@ -152,7 +152,7 @@ class ClusterWatch:
                     stacks[key] = (manifest["metadata"].get("labels") or {}).get(OURS, "")
                     moved.add(stacks[key])
             for stack in moved - {""}:
-                self._call(stack)
+                self._queue.enqueue_changed(stack, self._cluster)
 
 
 @dataclass(slots=True)
@@ -176,30 +176,14 @@ class ClusterConnection:
 
 
 class ClusterConnections:
-    """Connections of one repository: `async with sites.reached(cluster, kinds) as client`.
+    """Connections of one repository: `async with connections.reached(cluster, kinds) as client`.
 
-    `changed(stack, cluster)` is called with what the watches report, `turned(cluster)` when a cluster stops or begins
-    to answer.
+    What the watches report is enqueued.
     """
 
-    def __init__(
-        self,
-        kubeconfig: Path | None,
-        management: Client | None,
-        changed: Callable[[str, str], None],
-        turned: Callable[[str], None],
-        *,
-        inside: bool = False,
-        trusted: bool = False,
-        scope: RepositoryScope = SHARED,
-    ) -> None:
-        self._scope = scope
-        self._inside = inside
-        self._trusted = trusted
-        self._kubeconfig = kubeconfig
-        self._management = management
-        self._changed = changed
-        self._turned = turned
+    def __init__(self, options: ServeOptions, queue: ReconcileQueue) -> None:
+        self._options = options
+        self._queue = queue
         self._sites: dict[str, ClusterConnection] = {}
         self._opening: dict[str, asyncio.Lock] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -246,22 +230,21 @@ class ClusterConnections:
 
     async def _opened(self, cluster: ClusterData) -> ClusterConnection:
         """Return a new connection to a cluster."""
-        name = cluster.name
         with contextlib.ExitStack() as resources:
             client = await self._client(cluster, resources)
             await client.__aenter__()
             kubeconfig = resources.pop_all()
-        watching = ClusterWatch(client, lambda stack: self._changed(stack, name), lambda: self._turned(name))
+        watching = ClusterWatch(client, cluster.name, self._queue)
         events = recorder(client)
         return ClusterConnection(cluster, client, watching, events, asyncio.create_task(events.run()), kubeconfig)
 
     async def _client(self, cluster: ClusterData, resources: contextlib.ExitStack) -> Client:
         """Return a client for a cluster; raise AccessError if the repository may not reach it."""
-        if self._inside:
+        options = self._options
+        if options.inside:
             return Client(in_cluster=True, cluster=cluster.name)
-        self._scope.check_reach(cluster)
-        if not cluster.secret or self._management is None:
-            return connect(cluster, self._kubeconfig)
-        return open_client(
-            cluster, await read_secret_kubeconfig(cluster, self._management), resources, trusted=self._trusted
-        )
+        options.scope.check_reach(cluster)
+        if not cluster.secret or options.management is None:
+            return connect(cluster, options.kubeconfig)
+        kubeconfig = await read_secret_kubeconfig(cluster, options.management)
+        return open_client(cluster, kubeconfig, resources, trusted=options.trust_kubeconfigs)

@@ -1,25 +1,22 @@
 """Commits of a followed branch, and what each of them wants.
 
-`BranchFollower` reads the newest commit of the branch once and, if that failed, again after a while. A `CommitReader`
-makes of a commit what it wants, and is all in which a service and an agent differ: `EvaluatingReader` evaluates the
-fleet's own repository, and only those stacks whose evaluation can differ from the commit before; an agent reads the
-bundle that was rendered for its cluster, see `fleet.agent.agent`.
+A `CommitReader` makes of a commit what it wants, and is all in which a service and an agent differ: `EvaluatingReader`
+evaluates the fleet's own repository, and only those stacks whose evaluation can differ from the commit before; an agent
+reads the bundle that was rendered for its cluster, see `fleet.agent.agent`.
 """
 
 from __future__ import annotations
 
-import math
 import tempfile
-import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from fleet.bundle.model import Bundle
-from fleet.errors import ConfigurationError, FleetError
+from fleet.errors import ConfigurationError
 from fleet.evaluate.evaluation import PreviousEvaluation, evaluate
 from fleet.evaluate.pool import Pool
 from fleet.evaluate.result import Evaluation, StackResult
@@ -29,23 +26,18 @@ from fleet.git.repository import Repository as Git
 from fleet.git.status import FindRemoved
 from fleet.git.status_records import StatusRecord, StatusReport
 from fleet.git.tree import Tree
-from fleet.kube.runtime.queue import Backoff
 from fleet.objects.desired import Desired, StackCluster
 from fleet.plan.budget import DeletionBudget
 from fleet.repository import Repository
 from fleet.repository.repository import repository_identity
-from fleet.serve.background import run_in_thread
 from fleet.serve.safety import check_commit_safety
 from fleet.sync.report import make_report, removed_placements
 from fleet.sync.result import Result, WaitingError
 from fleet.sync.rollout import approvals
 from fleet.sync.safety import Placements
-from fleet.sync.source import NO_FILES, Checkout, check_signature, open_checkout
+from fleet.sync.source import NO_FILES, Checkout, open_checkout
 from fleet.sync.targets import ClusterTarget, choose_targets
 from fleet.text import without_credentials
-
-if TYPE_CHECKING:
-    from fleet.kube.runtime.metrics import Counter
 
 USUAL_BRANCH = "main"
 
@@ -315,69 +307,3 @@ def budget_of(found: EvaluatedCommit) -> DeletionBudget:
     """Return the deletion budget that a commit sets."""
     budget = found.files.repository.settings.budget
     return DeletionBudget(budget.deletions, budget.share)
-
-
-AGAIN = Backoff(first=5.0, most=900.0)  # the same files mostly mean the same mistake; a machine may get some memory
-
-
-@dataclass(slots=True)
-class BranchFollower:
-    """Follower of one branch: reads each new commit, and again after a while if that failed."""
-
-    origin: FollowedRepository
-    reading: CommitReader
-    signers: Path | None  # only commits signed with one of their keys are read
-    fetches: Counter
-    tip: str = ""  # the newest commit that was read, valid or not
-    since: float = 0.0  # monotonic time at which it was first seen; 0 once it is in every cluster
-    _again: float = math.inf  # monotonic time at which to read it again, if that failed
-    _failures: int = 0
-
-    @contextmanager
-    def asking(self) -> Iterator[None]:
-        """Count a failure to reach the remote."""
-        try:
-            yield
-        except FleetError:
-            self.fetches.labels(str(self.origin), "failed").inc()
-            raise
-
-    async def tips(self, mirror: Mirror, *refs: str) -> Mapping[str, str]:
-        """Return the commits of the branch, of the reader's refs and of `refs` on the remote."""
-        return await run_in_thread(mirror.tips, self.origin.branch, *self.reading.also, *refs)
-
-    async def newest(
-        self,
-        mirror: Mirror,
-        tip: str,
-        before: EvaluatedCommit | None,
-        check: Callable[[EvaluatedCommit], Awaitable[None]],
-    ) -> EvaluatedCommit | None:
-        """Return what the newest commit of the branch wants; None if that commit was read before.
-
-        Any error of the commit is raised. `check` raises what forbids to use it.
-        """
-        if tip == self.tip and time.monotonic() < self._again:
-            self.fetches.labels(str(self.origin), "same").inc()
-            return None
-        if tip != self.tip:
-            seen = time.monotonic()
-            with self.asking():
-                await run_in_thread(mirror.fetch, (self.origin.refspec,))
-            self.tip, self.since, self._failures = tip, seen, 0
-        self.fetches.labels(str(self.origin), "new").inc()
-        try:
-            if self.signers:
-                await run_in_thread(check_signature, mirror.repository, tip, self.signers)
-            evaluated = await run_in_thread(self.reading.read, self.origin, mirror, tip, before)
-            await check(evaluated)
-        except FleetError:
-            self._failures += 1
-            self._again = time.monotonic() + AGAIN.delay(self._failures)
-            raise
-        self._again = math.inf
-        return evaluated
-
-    def read_again(self, seconds: float) -> None:
-        """Read the commit again in some seconds: it cannot be used, for a reason that is not in it."""
-        self._again = time.monotonic() + seconds

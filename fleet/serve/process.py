@@ -173,13 +173,13 @@ LAST_WORDS = 10.0  # seconds to write what is not in git yet, at the end
 
 @dataclass(slots=True)
 class ServeProcess:
-    """Process that runs one service per repository: `await ServeProcess(origins, manner).run()`.
+    """Process that runs one service per repository: `await ServeProcess(origins, options).run()`.
 
     It runs until SIGTERM or SIGINT, or `stop()`.
     """
 
     origins: Sequence[FollowedRepository]
-    manner: ServeOptions
+    options: ServeOptions
     listen: tuple[str, int] | None = None
     management: GuardedClient | None = None  # the cluster with the Lease and with kubeconfigs in Secrets
     lease: Lease | None = None
@@ -208,19 +208,21 @@ class ServeProcess:
             if self.listen is not None:
                 self.address = await stack.enter_async_context(serving(self.listen, self._answer))
                 log.info("listening at %s:%d", *self.address)
-            manner = self.manner
+            options = self.options
             if self.management is not None:
                 client = await stack.enter_async_context(self.management)
-                manner = replace(manner, management=client)
+                options = replace(options, management=client)
                 if self.lease is not None:
-                    await Election(client, self.lease).run(lambda: self._lead(manner), self._stop)
+                    await Election(client, self.lease).run(lambda: self._lead(options), self._stop)
                     return
-            await self._lead(manner)
+            await self._lead(options)
 
-    async def _lead(self, manner: ServeOptions) -> None:
+    async def _lead(self, options: ServeOptions) -> None:
         """Run the services until they end or the process is stopped, then let them write their last reports."""
-        scoped = [(origin, replace(manner, scope=self.scopes.get(origin.address, SHARED))) for origin in self.origins]
-        self.services = [Service(origin, options, self.metrics, self.reading()) for origin, options in scoped]
+        scopes = [(origin, self.scopes.get(origin.address, SHARED)) for origin in self.origins]
+        self.services = [
+            Service(origin, replace(options, scope=scope), self.metrics, self.reading()) for origin, scope in scopes
+        ]
         self._leads = True
         running = [asyncio.create_task(service.run()) for service in self.services]
         stopping = asyncio.create_task(self._stop.wait())
@@ -266,12 +268,11 @@ class ServeProcess:
             return [sample for service in self.services for sample in service.health()]
 
         def revision() -> Iterable[tuple[Labels, float]]:
-            return [
-                ((str(service.origin), service.current.revision), 1.0) for service in self.services if service.current
-            ]
+            commits = [(service.origin, service.current.evaluated) for service in self.services]
+            return [((str(origin), commit.revision), 1.0) for origin, commit in commits if commit]
 
         def broken() -> Iterable[tuple[Labels, float]]:
-            return [((str(service.origin),), 1.0 if service.problem else 0.0) for service in self.services]
+            return [((str(service.origin),), 1.0 if service.current.error else 0.0) for service in self.services]
 
         def leads() -> Iterable[tuple[Labels, float]]:
             return [((), 1.0 if self._leads else 0.0)]

@@ -10,14 +10,18 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Set
+from collections.abc import Coroutine, Iterable, Set
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fleet.kube.runtime.queue import LOW, Backoff, Queue
 from fleet.objects.desired import StackCluster
+from fleet.serve.branch import CurrentCommit
 from fleet.serve.commits import EvaluatedCommit, without_stacks
 from fleet.sync.targets import ClusterTarget
+
+if TYPE_CHECKING:
+    from fleet.kube.runtime.metrics import Histogram
 
 ALL = ""  # as the stack of a pair: every stack that the cluster has or should have
 AT_ONCE = 16  # passes
@@ -28,18 +32,25 @@ LOOK_AGAIN = 30.0  # seconds until a moving stack is synced again, if no watch r
 log = logging.getLogger(__name__)
 
 
+class ReconcileHooks(Protocol):
+    """What the queue works for: it decides which placements a pass is about, and these run it."""
+
+    async def reconcile(self, current: EvaluatedCommit, target: ClusterTarget) -> None:
+        """Run one pass over the stacks of a target.
+
+        What it raises about several stacks has each passed over alone.
+        """
+
+    def report_unexpected(self, current: EvaluatedCommit, placement: StackCluster, error: Exception) -> None:
+        """Report what a pass over a single stack raised."""
+
+
 @dataclass(slots=True)
 class ReconcileQueue:
-    """Queue of placements: `look` runs one pass over them.
+    """Queue of placements, and the workers that have passes run over them."""
 
-    What `look` raises about a single stack is passed to `broken`; what it raises about several has each passed over
-    alone.
-    """
-
-    current: Callable[[], EvaluatedCommit | None]
-    look: Callable[[EvaluatedCommit, ClusterTarget], Awaitable[None]]
-    broken: Callable[[EvaluatedCommit, StackCluster, Exception], None]
-    took: Callable[[float], None]  # seconds
+    current: CurrentCommit
+    seconds: Histogram  # of passes
     _queue: Queue[StackCluster] = field(default_factory=lambda: Queue(Backoff(first=0.5, most=60.0)))
     _busy: set[StackCluster] = field(default_factory=set)  # placements of passes that are under way
     _asked: dict[StackCluster, list[asyncio.Future[None]]] = field(
@@ -49,29 +60,35 @@ class ReconcileQueue:
         default_factory=set
     )  # placements that are passed over alone after an unexpected error
 
-    def workers(self, resync: float) -> list[Coroutine[Any, Any, None]]:
+    def workers(self, hooks: ReconcileHooks, resync: float) -> list[Coroutine[Any, Any, None]]:
         """Return the tasks that work for ever.
 
         Everything is synced after about `resync` seconds, whatever the watches report.
         """
-        return [self._regularly(resync), *(self._work() for _ in range(AT_ONCE))]
+        return [self._regularly(resync), *(self._work(hooks) for _ in range(AT_ONCE))]
 
-    def ask(self, pairs: Iterable[StackCluster]) -> None:
+    def enqueue(self, pairs: Iterable[StackCluster]) -> None:
         for pair in pairs:
             self._queue.add(pair)
 
-    def ask_all(self, *clusters: str) -> None:
-        self.ask((ALL, cluster) for cluster in clusters)
+    def enqueue_clusters(self, *clusters: str) -> None:
+        self.enqueue((ALL, cluster) for cluster in clusters)
 
-    def ask_later(self, pair: StackCluster, seconds: float = LOOK_AGAIN) -> None:
+    def enqueue_changed(self, stack: str, cluster: str) -> None:
+        """Ask for a pass over a stack of which a watch reports a change, if git has it there."""
+        current = self.current.evaluated
+        if current is not None and (stack, cluster) in current.desired:
+            self._queue.add((stack, cluster))
+
+    def enqueue_after(self, pair: StackCluster, seconds: float = LOOK_AGAIN) -> None:
         self._queue.add_after(pair, seconds)
 
-    def ask_rest(self, cluster: str) -> None:
+    def enqueue_rest(self, cluster: str) -> None:
         """Ask for a pass over the whole cluster, since a pass over a part of it could not decide."""
         apart = any(where == cluster for _, where in self._alone)  # no pass over the whole cluster looks at these
         self._queue.add_after((ALL, cluster), LOOK_AGAIN if apart else BUSY)
 
-    async def look_at(self, pair: StackCluster) -> None:
+    async def wait_for_pass(self, pair: StackCluster) -> None:
         """Wait until a pass that began later than this call has looked at the placement."""
         finished = asyncio.get_running_loop().create_future()
         self._asked.setdefault(pair, []).append(finished)
@@ -93,21 +110,21 @@ class ReconcileQueue:
         """Ask for a pass over every cluster once in about `resync` seconds, behind all else that waits."""
         while True:
             await asyncio.sleep(resync * random.uniform(0.8, 1.2))  # noqa: S311 - jitter
-            current = self.current()
+            current = self.current.evaluated
             for cluster in current.targets if current else ():
                 self._queue.add((ALL, cluster), LOW)
 
-    async def _work(self) -> None:
+    async def _work(self, hooks: ReconcileHooks) -> None:
         while True:
             first = await self._queue.get()
             pairs = [first.key, *self._together_with(first.key)]
             began = time.monotonic()
             try:
-                await self._pass(first.key[1], pairs)
+                await self._pass(first.key[1], pairs, hooks)
             finally:
                 for pair in pairs:
                     self._queue.done(pair)
-                self.took(time.monotonic() - began)
+                self.seconds.observe(time.monotonic() - began)
 
     def _together_with(self, first: StackCluster) -> list[StackCluster]:
         """Return what else waits for the same cluster, so that one pass looks at all of it."""
@@ -119,9 +136,9 @@ class ReconcileQueue:
 
         return [item.key for item in self._queue.take_also(fits, MOST)]
 
-    async def _pass(self, cluster: str, pairs: list[StackCluster]) -> None:
+    async def _pass(self, cluster: str, pairs: list[StackCluster], hooks: ReconcileHooks) -> None:
         """Run a pass over stacks of a cluster, without those that another pass has or that need one alone."""
-        current = self.current()
+        current = self.current.evaluated
         stacks = None if (ALL, cluster) in pairs else {stack for stack, _ in pairs}
         target = current.target(cluster, stacks) if current else None
         if current is None or target is None:
@@ -139,22 +156,21 @@ class ReconcileQueue:
         self._busy |= claimed
         waiters = [waiter for pair in claimed for waiter in self._asked.pop(pair, ())]
         try:
-            await self.look(current, target)
+            await hooks.reconcile(current, target)
             self._alone -= claimed
             for waiter in waiters:
                 if not waiter.done():  # the waiting task may have given up
                     waiter.set_result(None)
         except Exception as problem:  # whatever it is, it is the error of one stack
-            self._met(current, claimed, problem)
+            self._alone |= claimed
+            if len(claimed) > 1:
+                self._separate(claimed, problem)
+            else:
+                hooks.report_unexpected(current, next(iter(claimed)), problem)
         finally:
             self._busy -= claimed
 
-    def _met(self, current: EvaluatedCommit, pairs: Set[StackCluster], problem: Exception) -> None:
-        """Handle an unexpected error. Each of several stacks is then passed over alone, until that works."""
-        self._alone |= pairs
-        if len(pairs) > 1:
-            log.debug("each stack of a pass by itself, after %r", problem)
-            self.ask(sorted(pairs))
-            return
-        (pair,) = pairs
-        self.broken(current, pair, problem)
+    def _separate(self, pairs: Set[StackCluster], problem: Exception) -> None:
+        """Have each of several stacks passed over alone, until that works."""
+        log.debug("each stack of a pass by itself, after %r", problem)
+        self.enqueue(sorted(pairs))

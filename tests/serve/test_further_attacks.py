@@ -24,7 +24,9 @@ from fleet.kube.runtime.operator import serving
 from fleet.objects.compare import Change
 from fleet.plan.views.escape import escape_markdown
 from fleet.plan.views.text import change_line
+from fleet.serve.branch import CurrentCommit
 from fleet.serve.commits import FollowedRepository
+from fleet.serve.options import ServeOptions
 from fleet.serve.report import pages
 from fleet.serve.report.pages import Pages, page_response
 from fleet.serve.report.previews import Previews
@@ -90,10 +92,9 @@ def test_letters_of_a_page_are_counted_as_the_bytes_that_they_are(monkeypatch: p
 def previews() -> Previews:
     return Previews(
         FollowedRepository("https://git.example.com/team/fleet"),
-        None,
-        lambda: None,
+        ServeOptions(public_url=AT),
+        CurrentCommit(),
         Counter("c", "", ("a", "b"), registry=None),
-        pages=Pages(AT),
     )
 
 
@@ -117,8 +118,8 @@ def test_a_number_that_nobody_has_is_asked_for_once(tmp_path: Path, monkeypatch:
     async def followed(fork: Fork, requests: list[Asked]) -> None:
         made = Previews(
             FollowedRepository(str(fork.remote.path)),
-            None,
-            lambda: fork.base,
+            ServeOptions(),
+            CurrentCommit(fork.base),
             Counter("c", "", ("a", "b"), registry=None),
         )
         running = asyncio.create_task(made.run(fork.mirror))

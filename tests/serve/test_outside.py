@@ -21,11 +21,12 @@ from fleet.kube.runtime.metrics import Counter
 from fleet.kube.runtime.operator import serving
 from fleet.repository import Repository
 from fleet.repository.settings import Settings
-from fleet.serve.bundles import BundlePublisher
+from fleet.serve.branch import CurrentCommit
 from fleet.serve.commits import EvaluatedCommit, FollowedRepository
+from fleet.serve.options import ServeOptions
 from fleet.serve.report.notify import SIGNATURE, CommitStatus, Notifier, commit_statuses
+from fleet.serve.report.reporter import AgentReports
 from fleet.serve.report.status import StatusWriter
-from fleet.serve.rollout import RolloutTracker
 from fleet.sync.source import NO_FILES, Checkout
 from fleet.testing import GitRemote
 from tests.serve.counted import counts
@@ -65,7 +66,8 @@ def test_a_change_of_health_is_posted_once_signed_and_tried_again() -> None:
         async with serving(("127.0.0.1", 0), handle) as (host, port):
             counted = Counter("told", "", ("what", "result"), registry=None)
             origin = FollowedRepository("https://git.example.com/team/fleet.git")
-            outside = Notifier(origin, lambda: None, counted, f"http://{host}:{port}/", "key", forge=False)
+            options = ServeOptions(notify=f"http://{host}:{port}/", notify_secret="key")
+            outside = Notifier(origin, options, CurrentCommit(), counted)
             running = asyncio.create_task(outside.run())
             outside.tell([told("eu")], moved=True)  # the first word is no change
             outside.tell([told("eu"), told("eu", health="Degraded", message="no quorum")], moved=True)
@@ -133,15 +135,16 @@ def test_what_agents_report_about_this_commit_is_told_on_and_only_what_they_got_
     stack = StackResult("s", here, ("edge", "eu"), RolloutData((), "0s", "15m"), ())
     current = EvaluatedCommit(files, Evaluation(clusters, (stack,)))
     heard: list[tuple[str, bool]] = []
-    agents = BundlePublisher(
-        lambda: current, RolloutTracker(), lambda: None, lambda one, moved: heard.append((one.health, moved))
-    )
+    agents = AgentReports()
+
+    def take(*records: StatusRecord) -> None:
+        heard.extend((news.report.health, news.moved) for news in agents.take(current, records))
 
     def record(cluster: str, revision: str, health: str, content: str) -> StatusRecord:
         return StatusRecord("s", cluster, "Synced", health, "2026-01-01T00:00:00Z", revision, revision, content=content)
 
-    agents.hear(current, [record("edge", "a" * 40, "Unknown", "1"), record("eu", "b" * 40, "Unknown", "1")])
-    agents.hear(current, [record("edge", "b" * 40, "Healthy", "1")])
-    agents.hear(current, [record("edge", "b" * 40, "Progressing", "2")])
-    agents.hear(current, [record("edge", "b" * 40, "Degraded", "2")])
+    take(record("edge", "a" * 40, "Unknown", "1"), record("eu", "b" * 40, "Unknown", "1"))
+    take(record("edge", "b" * 40, "Healthy", "1"))
+    take(record("edge", "b" * 40, "Progressing", "2"))
+    take(record("edge", "b" * 40, "Degraded", "2"))
     assert heard == [("Healthy", False), ("Progressing", True), ("Degraded", False)]

@@ -10,9 +10,11 @@ from pathlib import Path
 from fleet.errors import Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
 from fleet.kube.concurrency import end_tasks
+from fleet.kube.runtime.metrics import Histogram
 from fleet.objects.desired import Desired, StackCluster
 from fleet.repository import Repository
 from fleet.repository.settings import Settings
+from fleet.serve.branch import CurrentCommit
 from fleet.serve.commits import EvaluatedCommit
 from fleet.serve.queue import ReconcileQueue
 from fleet.sync.source import Checkout
@@ -41,7 +43,7 @@ class Looks:
     go: asyncio.Event = field(default_factory=asyncio.Event)
     under_way: Counter[StackCluster] = field(default_factory=Counter)
 
-    async def look(self, current: EvaluatedCommit, target: ClusterTarget) -> None:
+    async def reconcile(self, current: EvaluatedCommit, target: ClusterTarget) -> None:
         cluster = target.cluster.name
         pairs = [(stack, cluster) for stack in target.stacks]
         self.seen.append((cluster, tuple(sorted(target.stacks))))
@@ -55,24 +57,25 @@ class Looks:
         finally:
             self.under_way.subtract(pairs)
 
+    def report_unexpected(self, current: EvaluatedCommit, placement: StackCluster, error: Exception) -> None:
+        self.broken.append(placement)
+
     async def until(self, *wanted: tuple[str, Seen]) -> None:
         async with asyncio.timeout(30):
             while not all(self.seen.count(one) >= wanted.count(one) for one in wanted):  # noqa: ASYNC110 - no event
                 await asyncio.sleep(0.01)
 
 
-def passes_of(looks: Looks) -> ReconcileQueue:
-    return ReconcileQueue(
-        lambda: WANTED, looks.look, lambda current, pair, problem: looks.broken.append(pair), lambda _: None
-    )
+def queue() -> ReconcileQueue:
+    return ReconcileQueue(CurrentCommit(WANTED), Histogram("seconds", "", registry=None))
 
 
 def test_what_waits_for_one_cluster_is_one_pass_and_clusters_do_not_wait_for_each_other() -> None:
     async def run() -> list[tuple[str, Seen]]:
         looks = Looks(slow={"orders"})
-        passes = passes_of(looks)
-        passes.ask([("orders", "eu"), ("search", "eu"), ("billing", "us")])
-        tasks = [asyncio.create_task(one) for one in passes.workers(resync=600)]
+        passes = queue()
+        passes.enqueue([("orders", "eu"), ("search", "eu"), ("billing", "us")])
+        tasks = [asyncio.create_task(one) for one in passes.workers(looks, resync=600)]
         await looks.until(("eu", ("orders", "search")), ("us", ("billing",)))
         await end_tasks(*tasks)
         return looks.seen
@@ -83,11 +86,11 @@ def test_what_waits_for_one_cluster_is_one_pass_and_clusters_do_not_wait_for_eac
 def test_what_a_pass_has_is_left_out_by_the_next_and_looked_at_after_it() -> None:
     async def run() -> None:
         looks = Looks(slow={"orders"})
-        passes = passes_of(looks)
-        tasks = [asyncio.create_task(one) for one in passes.workers(resync=600)]
-        passes.ask([("orders", "eu")])
+        passes = queue()
+        tasks = [asyncio.create_task(one) for one in passes.workers(looks, resync=600)]
+        passes.enqueue([("orders", "eu")])
         await looks.until(("eu", ("orders",)))
-        passes.ask_all("eu")
+        passes.enqueue_clusters("eu")
         await looks.until(("eu", ("billing", "search")))
         looks.slow.clear()
         looks.go.set()
@@ -100,17 +103,17 @@ def test_what_a_pass_has_is_left_out_by_the_next_and_looked_at_after_it() -> Non
 def test_a_stack_that_breaks_a_pass_is_passed_over_alone_until_it_works() -> None:
     async def run() -> None:
         looks = Looks(bad={"orders"})
-        passes = passes_of(looks)
-        tasks = [asyncio.create_task(one) for one in passes.workers(resync=600)]
-        passes.ask_all("eu")
+        passes = queue()
+        tasks = [asyncio.create_task(one) for one in passes.workers(looks, resync=600)]
+        passes.enqueue_clusters("eu")
         await looks.until(("eu", NAMES), *(("eu", (name,)) for name in NAMES))
         assert looks.broken == [("orders", "eu")]
-        passes.ask_all("eu")
+        passes.enqueue_clusters("eu")
         await looks.until(("eu", ("billing", "search")))
         looks.bad.clear()
-        passes.ask([("orders", "eu")])
+        passes.enqueue([("orders", "eu")])
         await looks.until(("eu", ("orders",)), ("eu", ("orders",)))
-        passes.ask_all("eu")
+        passes.enqueue_clusters("eu")
         await looks.until(("eu", NAMES), ("eu", NAMES))
         assert looks.broken[-1] == ("orders", "eu")
         await end_tasks(*tasks)
@@ -121,9 +124,9 @@ def test_a_stack_that_breaks_a_pass_is_passed_over_alone_until_it_works() -> Non
 def test_everything_is_looked_at_from_time_to_time_and_what_is_not_in_git_is_not() -> None:
     async def run() -> list[tuple[str, Seen]]:
         looks = Looks()
-        passes = passes_of(looks)
-        passes.ask([("gone", "eu"), ("orders", "nowhere")])
-        tasks = [asyncio.create_task(one) for one in passes.workers(resync=0.05)]
+        passes = queue()
+        passes.enqueue([("gone", "eu"), ("orders", "nowhere")])
+        tasks = [asyncio.create_task(one) for one in passes.workers(looks, resync=0.05)]
         await looks.until(("eu", NAMES), ("us", NAMES), ("eu", NAMES))
         await end_tasks(*tasks)
         return looks.seen

@@ -17,7 +17,9 @@ from fleet.forge.forge import Action, PullRequestEvent
 from fleet.forge.forge import PullRequest as Asking
 from fleet.forge.forge import Repository as ForgeRepository
 from fleet.kube.runtime.metrics import Counter
+from fleet.serve.branch import CurrentCommit
 from fleet.serve.commits import FollowedRepository
+from fleet.serve.options import ServeOptions
 from fleet.serve.report.preview_queue import HOUR, MOST_OF_HOUR, PreviewQueue, PreviewTurn
 from fleet.serve.report.previews import Previews
 from tests.forge.server import Asked, Reply, serving
@@ -131,7 +133,7 @@ def test_a_thousand_pull_requests_of_a_stranger_wait_as_numbers(
 
     async def heard(fork: Fork, requests: list[Asked]) -> tuple[int, int, int]:
         counted = Counter("c", "", ("a", "b"), registry=None)
-        made = Previews(FollowedRepository(str(fork.remote.path)), None, lambda: fork.base, counted)
+        made = Previews(FollowedRepository(str(fork.remote.path)), ServeOptions(), CurrentCommit(fork.base), counted)
         running = asyncio.create_task(made.run(fork.mirror))
         place = ForgeRepository("gitea", "https://git.example.com", "team/fleet")
         request = Asking(0, "", "stranger", "", "main", "", "change", HEAD, fork=True)

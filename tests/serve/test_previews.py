@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import pytest
@@ -22,7 +22,9 @@ from fleet.forge.forge import Action, PullRequestEvent
 from fleet.forge.forge import PullRequest as Asked
 from fleet.forge.forge import Repository as ForgeRepository
 from fleet.kube.runtime.metrics import Counter
+from fleet.serve.branch import CurrentCommit
 from fleet.serve.commits import EvaluatedCommit, FollowedRepository, evaluate_commit
+from fleet.serve.options import ServeOptions
 from fleet.serve.report import preview_process
 from fleet.serve.report.attempts import Attempts
 from fleet.serve.report.previews import Previews
@@ -103,8 +105,10 @@ def test_what_nobody_foresaw_is_said_and_ends_no_previews(tmp_path: Path, caplog
     place = ForgeRepository("gitea", "https://git.example.com", "team/fleet")
     request = Asked(0, "", "", "", "main", "", "change", "1" * 40, fork=False)
 
-    def confused() -> EvaluatedCommit | None:
-        raise RuntimeError(SECRET)
+    class Confused:
+        @property
+        def evaluated(self) -> EvaluatedCommit | None:
+            raise RuntimeError(SECRET)
 
     async def heard(previews: Previews) -> bool:
         running = asyncio.create_task(previews.run(origin.mirror(tmp_path / "cache")))
@@ -117,12 +121,13 @@ def test_what_nobody_foresaw_is_said_and_ends_no_previews(tmp_path: Path, caplog
         await asyncio.gather(running, return_exceptions=True)
         return goes_on
 
-    assert asyncio.run(heard(Previews(origin, None, confused, counted)))
+    confused = cast(CurrentCommit, Confused())
+    assert asyncio.run(heard(Previews(origin, ServeOptions(), confused, counted)))
     said = caplog.text
     assert "pull request 1: RuntimeError, which nobody foresaw" in said
     assert "pull request 2: RuntimeError" in said
     assert "no previews of pull requests of" in said
-    assert "in confused" in said
+    assert "in evaluated" in said
     assert SECRET not in said
 
 
@@ -188,7 +193,9 @@ def test_an_attack_from_a_fork_is_ended_told_and_not_repeated_while_others_are_p
     async def followed(seconds: float, until_done: Callable[[Counter], bool]) -> None:
         monkeypatch.setattr(preview_process, "OF_FORKS", replace(preview_process.OF_FORKS, seconds=seconds))
         counted = Counter("previews", "", ("repository", "result"), registry=None)
-        running = asyncio.create_task(Previews(origin, None, lambda: base, counted, every=0.5).run(mirror))
+        running = asyncio.create_task(
+            Previews(origin, ServeOptions(), CurrentCommit(base), counted, every=0.5).run(mirror)
+        )
         try:
             async with asyncio.timeout(90):
                 await until(lambda: running.done() or until_done(counted))
@@ -242,7 +249,9 @@ def test_a_head_is_kept_in_the_mirror_for_as_long_as_its_pull_request_is_open(
         return git(mirror.repository.root, "for-each-ref", "--format=%(refname)", "refs/fleet-pulls").split()
 
     async def followed() -> None:
-        running = asyncio.create_task(Previews(origin, None, lambda: base, counted, every=0.2).run(mirror))
+        running = asyncio.create_task(
+            Previews(origin, ServeOptions(), CurrentCommit(base), counted, every=0.2).run(mirror)
+        )
         async with asyncio.timeout(60):
             await until(lambda: bool(comment_of(request)["body"]))
             assert heads() == [f"refs/fleet-pulls/{request.number}"]

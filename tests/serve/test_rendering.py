@@ -19,8 +19,11 @@ from fleet.git.repository import Repository
 from fleet.git.status import report
 from fleet.git.status_records import StatusReport
 from fleet.plan import Inventory, Plan
-from fleet.serve.bundles import LOOK, BundlePublisher
+from fleet.serve.branch import CurrentCommit
+from fleet.serve.bundles import LOOK, BundlePublisher, PublisherHooks
 from fleet.serve.commits import EvaluatedCommit, FollowedRepository, evaluate_commit
+from fleet.serve.options import ServeOptions
+from fleet.serve.report.reporter import AgentReports
 from fleet.serve.rollout import RolloutTracker
 from fleet.sync.result import Result
 from fleet.testing import GitRemote
@@ -46,31 +49,33 @@ class Centre:
     cache: Path
     pool: Pool
     reports: tuple[str, ...] = ()
-    current: EvaluatedCommit | None = None
+    current: CurrentCommit = field(default_factory=CurrentCommit)
     order: RolloutTracker = field(default_factory=RolloutTracker)
+    heard: AgentReports = field(default_factory=AgentReports)
     agents: BundlePublisher = field(init=False)
 
     def __post_init__(self) -> None:
-        self.agents = BundlePublisher(
-            lambda: self.current, self.order, lambda: None, reports=tuple(map(parse_report_repository, self.reports))
-        )
+        options = ServeOptions(reports=tuple(map(parse_report_repository, self.reports)))
+        self.agents = BundlePublisher(options, self.current, self.order, self.heard)
 
     def take(self) -> EvaluatedCommit:
         """The newest commit."""
         origin = FollowedRepository(self.url)
         mirror = origin.mirror(self.cache)
         mirror.fetch((origin.refspec,))
-        self.current = evaluate_commit(origin, mirror, mirror.tips("main")[origin.ref], None, self.pool)
-        return self.current
+        commit = evaluate_commit(origin, mirror, mirror.tips("main")[origin.ref], None, self.pool)
+        self.current.evaluated = commit
+        return commit
 
     def look(self) -> float | None:
         """What is known then, of the newest commit; returns the seconds until it looks again."""
-        return asyncio.run(self.agents._once(self.take()))
+        return asyncio.run(self.agents._once(self.take(), PublisherHooks()))
 
     @property
     def ill(self) -> tuple[str, str] | None:
-        assert self.current is not None
-        return self.order.fallen(self.current, self.current.stacks["orders"])
+        current = self.current.evaluated
+        assert current is not None
+        return self.order.fallen(current, current.stacks["orders"])
 
 
 @dataclass
@@ -181,7 +186,7 @@ def test_it_looks_again_when_one_would_count_and_not_for_ever(fleet: Fleet, tmp_
     fleet.says("us", "Healthy", where=own.url)
     centre = fleet.centre(reports=(own.url,))
     assert centre.look() == LOOK, "nothing tells of news in a repository of the agent's own"
-    assert {one.cluster for one in centre.agents.said("orders", centre.take().revision)} == {"eu", "us"}
+    assert {one.cluster for one in centre.heard.of("orders", centre.take().revision)} == {"eu", "us"}
 
 
 def test_a_cluster_that_pulls_no_more_is_forgotten_and_what_a_pass_saw_there_stays(fleet: Fleet) -> None:
@@ -199,7 +204,7 @@ def test_a_cluster_that_pulls_no_more_is_forgotten_and_what_a_pass_saw_there_sta
     centre.order.note(current, Result("orders", "eu", made, health="Healthy"))
     centre.look()
     assert centre.order.standing(current, ("orders", "eu")).is_well
-    assert centre.agents._words.keys() == centre.agents._contents.keys() == {("orders", "us")}
+    assert centre.heard._last.keys() == centre.heard._contents.keys() == {("orders", "us")}
     assert centre.agents._given.keys() <= {("orders", "us")}
     fleet.says("us", "Degraded")
     centre.look()
@@ -210,8 +215,8 @@ def test_a_cluster_that_pulls_no_more_is_forgotten_and_what_a_pass_saw_there_sta
     async def run() -> None:
         centre.take()
         centre.agents.take()
-        task = asyncio.create_task(centre.agents.run())
-        while centre.agents._words:
+        task = asyncio.create_task(centre.agents.run(PublisherHooks()))
+        while centre.heard._last:
             assert not task.done()
             await asyncio.sleep(0.02)
         task.cancel()

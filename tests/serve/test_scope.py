@@ -8,8 +8,12 @@ import pytest
 
 from fleet.errors import AccessError, ConfigurationError, Source
 from fleet.evaluate.result import ClusterData
+from fleet.kube.runtime.metrics import Histogram
+from fleet.serve.branch import CurrentCommit
 from fleet.serve.cluster_secrets import ClusterReach
 from fleet.serve.clusters import ClusterConnections
+from fleet.serve.options import ServeOptions
+from fleet.serve.queue import ReconcileQueue
 from fleet.serve.scope import SHARED, RepositoryScope, parse_scopes
 
 A, B = "https://git.example.com/a.git", "https://git.example.com/b.git"
@@ -47,7 +51,8 @@ def test_neither_passes_nor_previews_connect_to_the_clusters_of_another_reposito
     theirs = cluster("b-1")
 
     async def tried() -> None:
-        sites = ClusterConnections(None, None, lambda stack, name: None, lambda name: None, scope=SCOPES[A])
+        queue = ReconcileQueue(CurrentCommit(), Histogram("seconds", "", registry=None))
+        sites = ClusterConnections(ServeOptions(scope=SCOPES[A]), queue)
         with pytest.raises(AccessError, match="the context b-1"):
             async with sites.reached(theirs, frozenset()):
                 pass

@@ -58,8 +58,8 @@ def test_a_pass_that_fails_in_a_way_that_nobody_foresaw_is_the_problem_of_one_st
     service = Service(FollowedRepository(repository.remote.url), manner, Metrics(), Damaged(stack=bad))
 
     def problems(stack: str) -> list[object]:
-        found = [service.known.get((stack, name)) for name in names]
-        return [one[1].problem if one else "not seen" for one in found]
+        found = [service.reporter.results.get((stack, name)) for name in names]
+        return [one.problem if one else "not seen" for one in found]
 
     def is_told() -> bool:
         broken = all(isinstance(one, UnexpectedError) for one in problems(bad))

@@ -12,7 +12,7 @@ import hashlib
 import hmac
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -24,8 +24,9 @@ from fleet.forge.detect import detect_repository, read_token
 from fleet.forge.forge import State, connect
 from fleet.git.status_records import StatusReport
 from fleet.kube.runtime.metrics import Counter
-from fleet.serve.commits import EvaluatedCommit, FollowedRepository
-from fleet.serve.scope import SHARED, RepositoryScope
+from fleet.serve.branch import CurrentCommit
+from fleet.serve.commits import FollowedRepository
+from fleet.serve.options import ServeOptions
 from fleet.text import count_noun
 
 MOVING = frozenset({"Progressing", "Missing", "Unknown"})
@@ -98,12 +99,9 @@ class Notifier:
     """Notifier of one repository: `tell` takes reports; `run` delivers."""
 
     origin: FollowedRepository
-    current: Callable[[], EvaluatedCommit | None]
+    options: ServeOptions
+    current: CurrentCommit
     counted: Counter
-    url: str = ""  # of notifications; "": none are sent
-    secret: str = field(default="", repr=False)  # the key that signs them, as GitHub signs webhooks
-    scope: RepositoryScope = SHARED
-    forge: bool = True  # commit statuses, where the forge is known and there is a token
     _reports: dict[str, dict[str, StatusReport]] = field(default_factory=dict)  # stack → cluster → newest
     _changed: set[str] = field(default_factory=set)  # stacks
     _moved: set[str] = field(default_factory=set)  # stacks that this commit changed
@@ -147,24 +145,26 @@ class Notifier:
             await asyncio.sleep(SETTLE)
             self._call.clear()
             turns, self._turns = self._turns, []
-            if turns and self.url:
+            if turns and self.options.notify:
                 await self._notify(turns)
             changed, self._changed = self._changed & self._moved, set()
-            if changed and self.forge:
+            if changed and self.options.forge:
                 await self._post(sorted(changed))
 
     async def _notify(self, turns: list[dict[str, Any]]) -> None:
         """Post a notification, and try again a few times."""
         body = orjson.dumps({"schema": "fleet.dev/notification/v1", "turns": turns})
         headers = {"Content-Type": "application/json", "User-Agent": "fleet-serve"}
-        if self.secret:
-            digest = hmac.new(self.secret.encode(), body, hashlib.sha256).hexdigest()
+        if secret := self.options.notify_secret:  # it signs as GitHub signs webhooks
+            digest = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
             headers[SIGNATURE] = f"sha256={digest}"
         reason = ""
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=SECONDS)) as session:
             for attempt in range(TRIES):
                 try:
-                    async with session.post(self.url, data=body, headers=headers, allow_redirects=False) as answer:
+                    async with session.post(
+                        self.options.notify, data=body, headers=headers, allow_redirects=False
+                    ) as answer:
                         if answer.status < 300:
                             self.counted.labels("notification", "ok").inc()
                             return
@@ -177,12 +177,12 @@ class Notifier:
 
     async def _post(self, stacks: list[str]) -> None:
         """Set the commit statuses of some stacks that differ from those on the forge."""
-        current = self.current()
+        current = self.current.evaluated
         if current is None:
             return
         try:
             repository = detect_repository(self.origin.url, current.files.repository.settings.forge)
-            async with connect(repository, read_token(repository, self.scope.environment(os.environ))) as forge:
+            async with connect(repository, read_token(repository, self.options.scope.environment(os.environ))) as forge:
                 for stack in stacks:
                     for context, status in commit_statuses(stack, self._reports.get(stack, {}), self._said).items():
                         if self._said.get(context) != status:

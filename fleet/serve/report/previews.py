@@ -17,10 +17,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from traceback import format_tb
 from typing import IO
 
@@ -30,7 +29,6 @@ from fleet.forge.detect import detect_repository, read_token
 from fleet.forge.forge import CommentEvent, Event, Forge, PullRequest, PullRequestEvent, Repository, connect
 from fleet.git.environment import DEFAULT_LIMITS
 from fleet.git.repository import Mirror
-from fleet.kube.client.client import Client
 from fleet.kube.runtime.metrics import Counter
 from fleet.kube.runtime.queue import Backoff, Queue
 from fleet.preview.comment import (
@@ -44,14 +42,15 @@ from fleet.preview.comment import (
     read_request,
 )
 from fleet.serve.background import run_in_thread
+from fleet.serve.branch import CurrentCommit
 from fleet.serve.child_process import HINT, MIB, ChildEndedError
 from fleet.serve.cluster_secrets import ClusterReach
 from fleet.serve.commits import EvaluatedCommit, FollowedRepository
+from fleet.serve.options import ServeOptions
 from fleet.serve.report.attempts import Attempts
 from fleet.serve.report.pages import Pages
 from fleet.serve.report.preview_process import PreviewTask, preview, write_preview
 from fleet.serve.report.preview_queue import PreviewQueue, PreviewTurn
-from fleet.serve.scope import SHARED, RepositoryScope
 
 LOOK = 60.0  # least seconds between two looks at the forge, which limits their number
 PULLS = "refs/fleet-pulls/"  # where heads are kept in the mirror, for as long as they are open
@@ -75,17 +74,14 @@ def _describe_problem(problem: Exception) -> str:
 
 @dataclass(slots=True)
 class Previews:
-    """Previews of one repository: `hear` takes webhooks; `run` works for ever. `base` gives the newest valid commit."""
+    """Previews of one repository: `hear` takes webhooks; `run` works for ever. The base is the current commit."""
 
     origin: FollowedRepository
-    kubeconfig: Path | None
-    base: Callable[[], EvaluatedCommit | None]
+    options: ServeOptions
+    current: CurrentCommit
     counted: Counter
-    management: Client | None = None  # for clusters that are reached through a Secret there
     every: float = LOOK
-    pages: Pages = field(default_factory=Pages)
-    scope: RepositoryScope = SHARED
-    trusted: bool = False  # kubeconfigs in Secrets: they may run programs and read files here
+    pages: Pages = field(init=False)
     _queue: Queue[int] = field(default_factory=lambda: Queue(Backoff(first=2.0, most=600.0)))
     _done: dict[int, tuple[str, bool]] = field(
         default_factory=dict
@@ -99,6 +95,9 @@ class Previews:
     _attempts: Attempts = field(default_factory=Attempts)
     _written: tuple[str, IO[bytes]] | None = None  # the base's evaluation, by its commit
     _told: str = ""
+
+    def __post_init__(self) -> None:
+        self.pages = Pages(self.options.public_url)
 
     def hear(self, event: Event) -> None:
         match event:
@@ -124,7 +123,7 @@ class Previews:
         while True:
             base = None
             try:
-                if base := self.base():
+                if base := self.current.evaluated:
                     await self._look_once(base, mirror)
             except Exception as problem:
                 self._cannot(problem)
@@ -216,7 +215,7 @@ class Previews:
 
     async def _pull_request(self, number: int) -> PullRequest | None:
         """Return the pull request, if there is something to preview."""
-        base = self.base()
+        base = self.current.evaluated
         if base is None:
             self._queue.add_after(number, 1.0)
             return None
@@ -225,7 +224,7 @@ class Previews:
         return request.pull_request if request else None
 
     async def _preview(self, mirror: Mirror, number: int) -> None:
-        base = self.base()
+        base = self.current.evaluated
         assert base  # noqa: S101 - it was asked for with one
         async with self._forge(base) as forge:
             if request := await self._asked(forge, number):  # it may have changed while it waited
@@ -233,7 +232,7 @@ class Previews:
 
     def _forge(self, base: EvaluatedCommit) -> Forge:
         repository = self._repository(base)
-        return connect(repository, read_token(repository, self.scope.environment(os.environ)))
+        return connect(repository, read_token(repository, self.options.scope.environment(os.environ)))
 
     async def _asked(self, forge: Forge, number: int) -> PreviewRequest | None:
         """Return what there is to preview; None if there is nothing, or it is done."""
@@ -291,7 +290,7 @@ class Previews:
             await run_in_thread(
                 self._fetch, mirror, f"+{pull_request.fetch_ref(forge.repository.kind)}:{PULLS}{number}"
             )
-            withheld = self.scope.withheld(pushes=base.files.repository.settings.approval.required)
+            withheld = self.options.scope.withheld(pushes=base.files.repository.settings.approval.required)
             answer = await preview(await self._task(base, request, longest_part(forge)), withheld=withheld)
         except ChildEndedError as problem:
             self._attempts.give_up(number, head, problem.message, live=live)
@@ -317,11 +316,15 @@ class Previews:
 
     async def _task(self, base: EvaluatedCommit, request: PreviewRequest, characters: int) -> PreviewTask:
         """Return the task of the process. Clusters are reached as the base says, which is what the service applies."""
-        reach = ClusterReach(self.kubeconfig)
+        options = self.options
+        reach = ClusterReach(options.kubeconfig)
         if request.live:
-            clusters = base.evaluation.clusters
             reach = await ClusterReach.of(
-                clusters, self.kubeconfig, self.management, trusted=self.trusted, scope=self.scope
+                base.evaluation.clusters,
+                options.kubeconfig,
+                options.management,
+                trusted=options.trust_kubeconfigs,
+                scope=options.scope,
             )
         if self._written is None or self._written[0] != base.revision:
             before, self._written = self._written, (base.revision, await run_in_thread(write_preview, base.evaluation))

@@ -11,7 +11,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ParamSpec
+from typing import TYPE_CHECKING, ParamSpec
 
 from fleet.errors import FleetError
 from fleet.git import refs, status
@@ -23,6 +23,9 @@ from fleet.objects.desired import StackCluster
 from fleet.serve.background import run_in_thread
 from fleet.sync.source import Checkout
 
+if TYPE_CHECKING:
+    from fleet.kube.runtime.metrics import Counter
+
 P = ParamSpec("P")
 SETTLE = 0.5  # seconds in which more reports may come
 EVERY = 3.0  # least seconds between two commits
@@ -33,16 +36,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class StatusWriter:
-    """Writer of status records: `tell` takes them at any time; `run` writes; `written` is called with their number.
+    """Writer of status records: `tell` takes them at any time; `run` writes.
 
     There is one write at a time: of two, the one with the older reports could come last.
     """
 
     settle: float = SETTLE
     every: float = EVERY
-    written: Callable[[int], None] = lambda count: None
-    failed: Callable[[FleetError], None] = lambda problem: None
     by: str = ""  # the program that applied what is reported
+    repository: str = ""  # as the metric of writes names it
+    writes: Counter | None = None  # by outcome
     _news: dict[StackCluster, StatusReport] = field(default_factory=dict)
     _files: Checkout | None = None
     _gone: FindRemoved = lambda known: ()
@@ -51,7 +54,7 @@ class StatusWriter:
     _call: asyncio.Event = field(default_factory=asyncio.Event)
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     _under_way: asyncio.Future[None] | None = None
-    _writes: int = 0
+    _done: int = 0  # writes
 
     def tell(self, files: Checkout, *reports: StatusReport) -> None:
         self._files = files
@@ -113,17 +116,21 @@ class StatusWriter:
             await self._alone(_write_reports, files, list(news.values()), sorted(left), gone, self.by)
         except FleetError as problem:
             log.warning("health was not written into git: %s", problem.message)
-            self.failed(problem)
+            self._count("failed")
             self._call.set()
             return False
         self._news = {pair: report for pair, report in self._news.items() if news.get(pair) is not report}
         self._left -= left
-        self.written(len(news))
-        self._writes += 1
-        if self._writes % LOOK_BACK == 1:
+        self._count("ok")
+        self._done += 1
+        if self._done % LOOK_BACK == 1:
             with contextlib.suppress(FleetError):  # the next check tries again
                 await self._alone(_shorten_history, files)
         return True
+
+    def _count(self, outcome: str) -> None:
+        if self.writes is not None:
+            self.writes.labels(self.repository, outcome).inc()
 
     async def _alone(self, write: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
         """Write after the previous write has ended, even one that was abandoned: its thread goes on."""
