@@ -106,7 +106,7 @@ class BundlePublisher:
             if current is not None and self.clusters:
                 after = await self._once(current, hooks)
             elif current is not None:
-                self.tracker.hear_of(current.revision, {}, {})
+                self.tracker.take_agent_states(current.revision, {}, {})
                 self.agents.take(current, ())
 
     async def _once(self, current: EvaluatedCommit, hooks: PublisherHooks) -> float | None:
@@ -128,14 +128,14 @@ class BundlePublisher:
         self._failures = 0
         self._warn(list(errors.values()))
         given = {pair: at for pair, (_, at) in self._given.items()}
-        self.tracker.hear_of(current.revision, published.standings, given)
+        self.tracker.take_agent_states(current.revision, published.standings, given)
         hooks.take_agent_news(self.agents.take(current, records))
         for waiter in waiters:
             if not waiter.done():  # the waiting task may have given up
                 waiter.set_result(None)
         for cluster, commit in published.written.items():
             log.info("%s is rendered for %s as %s", current.files.title, cluster, commit[:8])
-        delays = (published.again, self.tracker.late(current), LOOK if self.options.reports else None)
+        delays = (published.again, self.tracker.seconds_to_failure(current), LOOK if self.options.reports else None)
         return min((delay for delay in delays if delay is not None), default=None)
 
     def _dated(self, current: EvaluatedCommit, published: PublishResult) -> dict[StackCluster, tuple[str, float]]:
@@ -159,7 +159,7 @@ class BundlePublisher:
 
     def _render(self, current: EvaluatedCommit, records: Sequence[StatusRecord]) -> PublishResult:
         """Render and push the bundles that may be given to their clusters now."""
-        observed = ObservedState(records, self.tracker.approvals, lambda pair: self.tracker.standing(current, pair))
+        observed = ObservedState(records, self.tracker.approvals, lambda pair: self.tracker.state(current, pair))
         options = PublishOptions(require_approved=self.options.require_approved, trouble=self._trouble)
         return publish_bundles(
             current.files, current.evaluation, options, _find_remote(current), observed, now=time.time()

@@ -184,47 +184,47 @@ class ClusterConnections:
     def __init__(self, options: ServeOptions, queue: ReconcileQueue) -> None:
         self._options = options
         self._queue = queue
-        self._sites: dict[str, ClusterConnection] = {}
+        self._connections: dict[str, ClusterConnection] = {}
         self._opening: dict[str, asyncio.Lock] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     def __iter__(self) -> Iterator[ClusterConnection]:
-        return iter(list(self._sites.values()))
+        return iter(list(self._connections.values()))
 
     def get(self, cluster: str) -> ClusterConnection | None:
-        return self._sites.get(cluster)
+        return self._connections.get(cluster)
 
     @contextlib.asynccontextmanager
     async def reached(self, cluster: ClusterData, kinds: frozenset[Kind]) -> AsyncIterator[Client]:
         """Keep a connection to a cluster in use, with watches of these kinds; open it if there is none."""
         async with self._opening.setdefault(cluster.name, asyncio.Lock()):
-            site = self._sites.get(cluster.name)
-            if site is None:
-                site = self._sites[cluster.name] = await self._opened(cluster)
-        site.watching.follow(kinds)
-        site.users += 1
+            connection = self._connections.get(cluster.name)
+            if connection is None:
+                connection = self._connections[cluster.name] = await self._opened(cluster)
+        connection.watching.follow(kinds)
+        connection.users += 1
         try:
-            yield site.client
+            yield connection.client
         finally:
-            site.users -= 1
-            if site.retired and not site.users:
-                self._close(site)
+            connection.users -= 1
+            if connection.retired and not connection.users:
+                self._close(connection)
 
     def retire(self, cluster: str) -> None:
         """Close the connection when no pass uses it any more; the next pass opens it anew."""
-        site = self._sites.pop(cluster, None)
-        if site is not None:
-            site.retired = True
-            if not site.users:
-                self._close(site)
+        connection = self._connections.pop(cluster, None)
+        if connection is not None:
+            connection.retired = True
+            if not connection.users:
+                self._close(connection)
 
     async def close(self) -> None:
-        for site in self:
-            self.retire(site.cluster.name)
+        for connection in self:
+            self.retire(connection.cluster.name)
         await asyncio.gather(*self._closing, return_exceptions=True)
 
-    def _close(self, site: ClusterConnection) -> None:
-        task = asyncio.create_task(site.close())
+    def _close(self, connection: ClusterConnection) -> None:
+        task = asyncio.create_task(connection.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 

@@ -53,7 +53,7 @@ class FailedRollouts:
             self.wake.set()
         desired = current.stacks.get(stack)
         if desired is not None and desired.rollout.on_failure == "rollback":
-            for cluster, after in self.tracker.ripens(current, desired).items():
+            for cluster, after in self.tracker.failing_clusters(current, desired).items():
                 self.queue.enqueue_after((stack, cluster), after)
 
     async def roll_back(self, mirror: Mirror, pool: Pool | None) -> None:
@@ -88,7 +88,7 @@ class FailedRollouts:
         stack = current.stacks.get(name)
         if stack is None or stack.rollout.on_failure != "rollback":
             return None
-        failure = self.tracker.fallen(current, stack)
+        failure = self.tracker.find_failure(current, stack)
         if failure is None:
             return None
         cluster, health = failure

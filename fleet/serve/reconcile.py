@@ -76,7 +76,7 @@ class StackReconciler(PublisherHooks):
         before, self.current.evaluated, self.current.error = self.current.evaluated, newest, None
         self._count_evaluated(before, newest)
         old_stacks = before.stacks if before else {}
-        self.tracker.begins(name for name, stack in newest.stacks.items() if stack != old_stacks.get(name))
+        self.tracker.begin_rollouts(name for name, stack in newest.stacks.items() if stack != old_stacks.get(name))
         self.publisher.take()
         self._forget_removed(newest)
         self.ledger.begins(newest.revision, newest.stacks, newest.targets)
@@ -91,7 +91,7 @@ class StackReconciler(PublisherHooks):
             return
         self.queue.enqueue(changed)
         same = self.reporter.results.carry_over(before.commit, newest.commit, changed)
-        self.tracker.moved_on([(result.stack, result.cluster) for result in same], before.commit, newest.commit)
+        self.tracker.carry_over([(result.stack, result.cluster) for result in same], before.commit, newest.commit)
         self.reporter.tell(same, newest.revision, moved=False)
 
     def _count_evaluated(self, before: EvaluatedCommit | None, newest: EvaluatedCommit) -> None:
@@ -126,7 +126,7 @@ class StackReconciler(PublisherHooks):
         try:
             run = await sync_fleet([target], options, NoProgress(), hooks, revision=current.revision)
         finally:
-            self.tracker.ended(hooks.begun)
+            self.tracker.end_changes(hooks.begun)
         for remark in run.remarks:
             log.debug(remark)
         for result in run.results:
@@ -201,7 +201,7 @@ class StackReconciler(PublisherHooks):
         """Ask for another pass over a placement that waits, failed, is suspended or moves."""
         placement = (result.stack, result.cluster)
         if isinstance(result.problem, WaitingError):
-            self.queue.enqueue_after(placement, self.tracker.again.get(placement, LOOK_AGAIN))
+            self.queue.enqueue_after(placement, self.tracker.retry_after.get(placement, LOOK_AGAIN))
         elif result.problem:
             self.queue.retry(placement)
         elif result.suspended or (result.health in MOVING and not result.leaving):
@@ -244,7 +244,7 @@ class _ServiceHooks(SyncHooks):
         assert git is not None  # noqa: S101 - the mirror's
         gate = ApprovalCheck(current.files, current.evaluation, required=reconciler.options.require_approved)
         results, tracker = reconciler.reporter.results, reconciler.tracker
-        return ApplyCheck(git, current.revision, gate, results.is_applied, tracker.told)
+        return ApplyCheck(git, current.revision, gate, results.is_applied, tracker.record_of)
 
     def open_client(self, cluster: ClusterData, options: SyncOptions) -> AbstractAsyncContextManager[Client]:
         return self._reach(cluster)
@@ -274,7 +274,7 @@ class _ServiceHooks(SyncHooks):
             return None
         if not is_rollout(stack, plan):
             return drift_error(plan) if stack.drift == "report" else None
-        return self._reconciler.tracker.objection(self._current, stack, plan.cluster, self.begun)
+        return self._reconciler.tracker.find_objection(self._current, stack, plan.cluster, self.begun)
 
     async def read_suspensions(self, stacks: Sequence[str]) -> Mapping[str, Suspension]:
         known = [self._current.stacks[name] for name in stacks if name in self._current.stacks]

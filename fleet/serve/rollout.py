@@ -37,91 +37,87 @@ class RolloutTracker:
     """Rollout states of one repository, with the changes that are being made and the placements that wait."""
 
     clock: Callable[[], float] = time.time
-    heard: str | None = None  # the commit of the approvals that were read
-    elsewhere: dict[StackCluster, tuple[str, RolloutState]] = field(
+    approvals: Approvals = field(default_factory=dict)  # of waves, as last read
+    approvals_tip: str | None = None  # the commit that they were read from
+    agent_states: dict[StackCluster, tuple[str, RolloutState]] = field(
         default_factory=dict
     )  # states in clusters that only agents reach, with the revision
-    again: dict[StackCluster, float] = field(
+    retry_after: dict[StackCluster, float] = field(
         default_factory=dict
     )  # seconds after which to ask again, of placements that wait
-    _approvals: Approvals = field(default_factory=dict)
-    _standings: dict[StackCluster, tuple[str, RolloutState]] = field(default_factory=dict)  # with the synced commit
+    _states: dict[StackCluster, tuple[str, RolloutState]] = field(default_factory=dict)  # with the synced commit
     _begun: Counter[StackCluster] = field(default_factory=Counter)
-    _told: dict[StackCluster, StatusRecord] = field(default_factory=dict)  # by the process before this one
+    _records: dict[StackCluster, StatusRecord] = field(default_factory=dict)  # by the process before this one
     _changed: dict[StackCluster, float] = field(default_factory=dict)  # when a pass last changed a stack in a cluster
-    _given: dict[StackCluster, float] = field(
+    _delivered: dict[StackCluster, float] = field(
         default_factory=dict
     )  # when clusters that only agents reach were given their content
-    _whole: dict[str, float] = field(default_factory=dict)  # stacks that are healthy everywhere, and since when
-    _over: set[str] = field(default_factory=set)  # stacks that were so for the soak time: their rollout is over
-    _ill_before: set[StackCluster] = field(
+    _healthy_since: dict[str, float] = field(default_factory=dict)  # stacks that are healthy everywhere, and since when
+    _finished: set[str] = field(default_factory=set)  # stacks that were so for the soak time: their rollout is over
+    _unhealthy_before: set[StackCluster] = field(
         default_factory=set
     )  # Degraded when the newest commit came, which is not the cause
 
-    @property
-    def approvals(self) -> Approvals:
-        return self._approvals
-
-    def remember(self, records: Iterable[StatusRecord]) -> None:
+    def take_records(self, records: Iterable[StatusRecord]) -> None:
         """Keep the status records of the process before this one."""
-        self._told = {(record.stack, record.cluster): record for record in records}
+        self._records = {(record.stack, record.cluster): record for record in records}
 
-    def told(self, pair: StackCluster) -> StatusRecord | None:
+    def record_of(self, pair: StackCluster) -> StatusRecord | None:
         """Return what the status branch said of the placement when this process started."""
-        return self._told.get(pair)
+        return self._records.get(pair)
 
-    def hear(self, approvals: Approvals, tip: str | None) -> None:
+    def take_approvals(self, approvals: Approvals, tip: str | None) -> None:
         """Take the wave approvals, with the commit that they were read from."""
-        self._approvals, self.heard = approvals, tip
+        self.approvals, self.approvals_tip = approvals, tip
 
     def forget(self, pair: StackCluster) -> None:
-        self._standings.pop(pair, None)
+        self._states.pop(pair, None)
         self._changed.pop(pair, None)
-        self._ill_before.discard(pair)
-        self.again.pop(pair, None)
+        self._unhealthy_before.discard(pair)
+        self.retry_after.pop(pair, None)
 
-    def hear_of(
-        self, revision: str, standings: Mapping[StackCluster, RolloutState], given: Mapping[StackCluster, float]
+    def take_agent_states(
+        self, revision: str, states: Mapping[StackCluster, RolloutState], delivered: Mapping[StackCluster, float]
     ) -> None:
         """Take the rollout states in clusters that only agents reach, and when these were given content that matters.
 
         They are kept apart from what passes observe: a cluster may turn from one kind to the other while both are under
         way.
         """
-        self.elsewhere = {pair: (revision, state) for pair, state in standings.items()}
-        self._given = dict(given)
+        self.agent_states = {pair: (revision, state) for pair, state in states.items()}
+        self._delivered = dict(delivered)
 
-    def begins(self, stacks: Iterable[str]) -> None:
+    def begin_rollouts(self, stacks: Iterable[str]) -> None:
         """Begin the rollouts of stacks that a new commit changes."""
         for name in stacks:
-            self._whole.pop(name, None)
-            self._over.discard(name)
+            self._healthy_since.pop(name, None)
+            self._finished.discard(name)
 
-    def moved_on(self, pairs: Iterable[StackCluster], before: str, after: str) -> None:
+    def carry_over(self, pairs: Iterable[StackCluster], before: str, after: str) -> None:
         """Keep the observed state of placements that the new commit does not change."""
         for pair in pairs:
-            commit, state = self._standings.get(pair, ("", UNSEEN))
+            commit, state = self._states.get(pair, ("", UNSEEN))
             if commit == before:
-                self._standings[pair] = (after, state)
+                self._states[pair] = (after, state)
 
-    def objection(
+    def find_objection(
         self, current: EvaluatedCommit, stack: StackResult, cluster: str, begun: Counter[StackCluster]
     ) -> WaitingError | None:
         """Return why the stack may not be changed there now; on None the change counts as begun.
 
-        `begun` collects what the same pass has begun; the pass gives it back with `ended`.
+        `begun` collects what the same pass has begun; the pass gives it back with `end_changes`.
         """
         pair = (stack.name, cluster)
         decision = self._rollout_of(current, stack).may_begin(stack, cluster, now=self.clock())
         if decision.goes:
-            self.again.pop(pair, None)
+            self.retry_after.pop(pair, None)
             begun[pair] += 1
             self._begun[pair] += 1
             return None
-        self.again[pair] = min(decision.again or 60.0, 60.0)
+        self.retry_after[pair] = min(decision.again or 60.0, 60.0)
         return WaitingError(cluster, stack.name, decision.reason)
 
-    def ended(self, begun: Counter[StackCluster]) -> None:
+    def end_changes(self, begun: Counter[StackCluster]) -> None:
         """Take back what a pass had begun, however the pass ended."""
         self._begun -= begun
 
@@ -129,101 +125,101 @@ class RolloutTracker:
         """Record the result of a pass; return whether other placements may be waiting for just that."""
         pair = (result.stack, result.cluster)
         observed = state_after(result)
-        commit, before = self._standings.get(pair, ("", None))
+        commit, before = self._states.get(pair, ("", None))
         wrote = any(verb.writes for verb in result.done)
         if before is None:
-            record = self._told.get(pair)
+            record = self._records.get(pair)
             since = healthy_since(result, record, self.clock()) if observed.is_well and not wrote else self.clock()
             after = replace(observed, since=since)
         else:
             after = keep_since(before, observed, wrote=wrote, now=self.clock())
         if before is not None and commit != current.commit:
             was_ill = before.health == "Degraded" and not before.begun
-            (self._ill_before.add if was_ill else self._ill_before.discard)(pair)
-        self._standings[pair] = (current.commit, after)
+            (self._unhealthy_before.add if was_ill else self._unhealthy_before.discard)(pair)
+        self._states[pair] = (current.commit, after)
         if wrote or pair not in self._changed:
             self._changed[pair] = self.clock() if wrote else changed_at(result) or 0.0
         if not isinstance(result.problem, WaitingError):
-            self.again.pop(pair, None)
+            self.retry_after.pop(pair, None)
         return after != before or commit != current.commit
 
-    def fallen(self, current: EvaluatedCommit, stack: StackResult) -> tuple[str, str] | None:
+    def find_failure(self, current: EvaluatedCommit, stack: StackResult) -> tuple[str, str] | None:
         """Return the first cluster in which a rollout that is under way failed, and its health; None if there is none.
 
         A stack that was healthy everywhere for the soak time is no longer rolled out. A cluster that failed long after
         its change, or had failed before it, does not count either. It has to be Degraded for some time without a break:
-        see `ripens`.
+        see `failing_clusters`.
         """
-        standings = self._suspects(current, stack)
+        states = self._suspect_states(current, stack)
         lasting = seconds(stack.rollout.rollback_after)
-        failed = failed_clusters(stack.rollout, standings, self.clock(), ill=("Degraded",), lasting=lasting)
+        failed = failed_clusters(stack.rollout, states, self.clock(), ill=("Degraded",), lasting=lasting)
         return next(iter(failed.items()), None)
 
-    def ripens(self, current: EvaluatedCommit, stack: StackResult) -> dict[str, float]:
+    def failing_clusters(self, current: EvaluatedCommit, stack: StackResult) -> dict[str, float]:
         """Return the Degraded clusters that may recover, each with the seconds until that counts as a failure."""
-        now, standings = self.clock(), self._suspects(current, stack)
-        ill = failed_clusters(stack.rollout, standings, now, ill=("Degraded",))
-        left = {cluster: self._counts_at(stack, standings[cluster]) - now for cluster in ill}
+        now, states = self.clock(), self._suspect_states(current, stack)
+        ill = failed_clusters(stack.rollout, states, now, ill=("Degraded",))
+        left = {cluster: self._fails_at(stack, states[cluster]) - now for cluster in ill}
         return {cluster: after for cluster, after in left.items() if after > 0}
 
-    def _suspects(self, current: EvaluatedCommit, stack: StackResult) -> dict[str, RolloutState]:
+    def _suspect_states(self, current: EvaluatedCommit, stack: StackResult) -> dict[str, RolloutState]:
         """Return the clusters whose health may come from a rollout that is under way, with their states."""
-        now, standings = self.clock(), self._rollout_of(current, stack).states_of(stack)
-        if all(state.is_well for state in standings.values()):
-            self._whole.setdefault(stack.name, now)
+        now, states = self.clock(), self._rollout_of(current, stack).states_of(stack)
+        if all(state.is_well for state in states.values()):
+            self._healthy_since.setdefault(stack.name, now)
             return {}
-        since = self._whole.pop(stack.name, None)
+        since = self._healthy_since.pop(stack.name, None)
         if since is not None and now - since >= seconds(stack.rollout.soak):
-            self._over.add(stack.name)
-        if stack.name in self._over:
+            self._finished.add(stack.name)
+        if stack.name in self._finished:
             return {}
         return {
             cluster: state
-            for cluster, state in standings.items()
-            if (stack.name, cluster) not in self._ill_before
-            and self._is_of_its_change(current, stack, cluster, state.since or now)
+            for cluster, state in states.items()
+            if (stack.name, cluster) not in self._unhealthy_before
+            and self._is_of_last_change(current, stack, cluster, state.since or now)
         }
 
-    def _counts_at(self, stack: StackResult, state: RolloutState) -> float:
+    def _fails_at(self, stack: StackResult, state: RolloutState) -> float:
         """Return when an unhealthy state counts as a failure, if it lasts; `since` has to be known."""
         rollout = stack.rollout
         return (state.since or 0.0) + seconds(rollout.rollback_after if state.health == "Degraded" else rollout.timeout)
 
-    def late(self, current: EvaluatedCommit) -> float | None:
+    def seconds_to_failure(self, current: EvaluatedCommit) -> float | None:
         """Return the seconds until a state that agents reported becomes a failure by time alone; None if none will."""
         now, times = self.clock(), []
-        for (name, cluster), (_, state) in self.elsewhere.items():
+        for (name, cluster), (_, state) in self.agent_states.items():
             stack = current.stacks.get(name)
             if stack is None or stack.rollout.on_failure != "rollback" or state.since is None:
                 continue
-            at = self._counts_at(stack, state)
+            at = self._fails_at(stack, state)
             may = (
                 state.has_it
                 and state.health not in WELL
-                and self._is_of_its_change(current, stack, cluster, state.since)
+                and self._is_of_last_change(current, stack, cluster, state.since)
             )
             if may and at >= now:
                 times.append(at - now)
         return min(times, default=None)
 
-    def _is_of_its_change(self, current: EvaluatedCommit, stack: StackResult, cluster: str, since: float) -> bool:
+    def _is_of_last_change(self, current: EvaluatedCommit, stack: StackResult, cluster: str, since: float) -> bool:
         """Return whether the health changed at `since`, within the soak and timeout of the last change there."""
         pair = (stack.name, cluster)
-        by_pass = self._standings.get(pair, ("", UNSEEN))[0] == current.commit
-        changed = (self._changed if by_pass else self._given).get(pair, 0.0)
+        by_pass = self._states.get(pair, ("", UNSEEN))[0] == current.commit
+        changed = (self._changed if by_pass else self._delivered).get(pair, 0.0)
         return since - changed <= seconds(stack.rollout.soak) + seconds(stack.rollout.timeout)
 
     def waiting(self, stacks: Mapping[str, StackResult] | None = None, changed: str = "") -> list[StackCluster]:
         """Return the placements that wait; with `changed`, only those that may wait for that stack."""
         if stacks is None:
-            return list(self.again)
+            return list(self.retry_after)
         return [
             pair
-            for pair in self.again
+            for pair in self.retry_after
             if pair[0] == changed or (pair[0] in stacks and changed in stacks[pair[0]].needs)
         ]
 
-    def standing(self, current: EvaluatedCommit, pair: StackCluster) -> RolloutState:
+    def state(self, current: EvaluatedCommit, pair: StackCluster) -> RolloutState:
         """Return the rollout state of a placement at this commit; what is being changed right now counts as begun."""
         return self._rollout(current, [pair]).state(pair)
 
@@ -234,9 +230,9 @@ class RolloutTracker:
 
     def _rollout(self, current: EvaluatedCommit, placements: Iterable[StackCluster]) -> CommitRollout:
         states = {pair: self._observed(current.commit, pair) for pair in placements}
-        return CommitRollout(current.stacks, states, self._begun, self._approvals)
+        return CommitRollout(current.stacks, states, self._begun, self.approvals)
 
     def _observed(self, commit: str, pair: StackCluster) -> RolloutState:
         """Return the state of a placement at a commit, as a pass observed it or an agent reported it."""
-        observations = (self._standings.get(pair, ("", UNSEEN)), self.elsewhere.get(pair, ("", UNSEEN)))
+        observations = (self._states.get(pair, ("", UNSEEN)), self.agent_states.get(pair, ("", UNSEEN)))
         return next((state for observed_at, state in observations if observed_at == commit), UNSEEN)

@@ -196,9 +196,9 @@ class Service:
     async def _hear_beside(self, mirror: Mirror, tips: Mapping[str, str], *status: str) -> None:
         """Read what is stored beside the branch: wave approvals, and the status records of agents."""
         tracker = self._reconciler.tracker
-        if tips.get(approvals.REF) != tracker.heard:
+        if tips.get(approvals.REF) != tracker.approvals_tip:
             wave_approvals = await run_in_thread(approvals.read_approvals, mirror.repository, mirror.address)
-            tracker.hear(wave_approvals, tips.get(approvals.REF))
+            tracker.take_approvals(wave_approvals, tips.get(approvals.REF))
             self._reconciler.queue.enqueue(tracker.waiting())
             self._publisher.call()
         if status and tips.get(*status) != self._reported:
@@ -219,7 +219,7 @@ class Service:
             self.reading.check, commit, current, lambda: read_status_records(commit.files) if has_told_all else []
         )
         if current is None and self.options.status:
-            self._reconciler.tracker.remember(await run_in_thread(read_status_records, commit.files))
+            self._reconciler.tracker.take_records(await run_in_thread(read_status_records, commit.files))
 
     def _fail(self, problem: FleetError) -> None:
         """Report an error of the newest commit, which cannot be used; the service keeps applying the last valid one."""

@@ -53,38 +53,38 @@ def order() -> tuple[RolloutTracker, Clock]:
 def test_the_first_cluster_that_a_change_makes_ill_is_a_failure_at_once_or_after_the_timeout() -> None:
     found, clock = order()
     found.note(WANTED, seen("eu", "Progressing", wrote=True))
-    assert found.fallen(WANTED, ORDERS) is None
+    assert found.find_failure(WANTED, ORDERS) is None
     found.note(WANTED, seen("eu", "Degraded"))
-    assert found.fallen(WANTED, ORDERS) == ("eu", "Degraded")
+    assert found.find_failure(WANTED, ORDERS) == ("eu", "Degraded")
     found, clock = order()
     found.note(WANTED, seen("eu", "Missing", wrote=True))
-    assert found.fallen(WANTED, ORDERS) is None, "what is not there yet is not ill"
+    assert found.find_failure(WANTED, ORDERS) is None, "what is not there yet is not ill"
     clock.now += 16 * 60
-    assert found.fallen(WANTED, ORDERS) == ("eu", "Missing after 15m")
+    assert found.find_failure(WANTED, ORDERS) == ("eu", "Missing after 15m")
     found, clock = order()
     found.note(WANTED, seen("eu", "Progressing", wrote=True))
     clock.now += 16 * 60
-    assert found.fallen(WANTED, ORDERS) == ("eu", "Progressing after 15m")
+    assert found.find_failure(WANTED, ORDERS) == ("eu", "Progressing after 15m")
 
 
 def test_one_that_was_well_for_the_soak_time_everywhere_is_over() -> None:
     found, clock = order()
     for cluster in ("eu", "us"):
         found.note(WANTED, seen(cluster, "Healthy", wrote=True))
-    assert found.fallen(WANTED, ORDERS) is None
+    assert found.find_failure(WANTED, ORDERS) is None
     clock.now += 60
     found.note(WANTED, seen("us", "Degraded"))
-    assert found.fallen(WANTED, ORDERS) == ("us", "Degraded"), "the last wave soaks, too"
+    assert found.find_failure(WANTED, ORDERS) == ("us", "Degraded"), "the last wave soaks, too"
     found, clock = order()
     for cluster in ("eu", "us"):
         found.note(WANTED, seen(cluster, "Healthy", wrote=True))
-    assert found.fallen(WANTED, ORDERS) is None
+    assert found.find_failure(WANTED, ORDERS) is None
     clock.now += 6 * 60
     found.note(WANTED, seen("us", "Degraded"))
-    assert found.fallen(WANTED, ORDERS) is None, "what falls ill now has another cause"
-    found.begins(["orders"])
+    assert found.find_failure(WANTED, ORDERS) is None, "what falls ill now has another cause"
+    found.begin_rollouts(["orders"])
     found.note(WANTED, seen("us", "Degraded", wrote=True))
-    assert found.fallen(WANTED, ORDERS) == ("us", "Degraded"), "a new commit is a new rollout"
+    assert found.find_failure(WANTED, ORDERS) == ("us", "Degraded"), "a new commit is a new rollout"
 
 
 LASTING = replace(ORDERS, rollout=replace(ROLLOUT, rollback_after="2m"))
@@ -93,29 +93,31 @@ LASTING = replace(ORDERS, rollout=replace(ROLLOUT, rollback_after="2m"))
 def test_only_illness_that_lasts_without_a_break_is_a_failure() -> None:
     found, clock = order()
     found.note(WANTED, seen("eu", "Progressing", wrote=True))
-    assert found.ripens(WANTED, LASTING) == {}
+    assert found.failing_clusters(WANTED, LASTING) == {}
     found.note(WANTED, seen("eu", "Degraded"))
-    assert (found.fallen(WANTED, LASTING), found.ripens(WANTED, LASTING)) == (None, {"eu": 120})
+    assert (found.find_failure(WANTED, LASTING), found.failing_clusters(WANTED, LASTING)) == (None, {"eu": 120})
     clock.now += 90
     found.note(WANTED, seen("eu", "Progressing"))
     clock.now += 5
     found.note(WANTED, seen("eu", "Degraded"))
     clock.now += 90
     found.note(WANTED, seen("eu", "Degraded"))
-    assert (found.fallen(WANTED, LASTING), found.ripens(WANTED, LASTING)) == (None, {"eu": 30}), "it came and went"
+    assert (found.find_failure(WANTED, LASTING), found.failing_clusters(WANTED, LASTING)) == (None, {"eu": 30}), (
+        "it came and went"
+    )
     clock.now += 30
     found.note(WANTED, seen("eu", "Degraded"))
-    assert (found.fallen(WANTED, LASTING), found.ripens(WANTED, LASTING)) == (("eu", "Degraded"), {})
+    assert (found.find_failure(WANTED, LASTING), found.failing_clusters(WANTED, LASTING)) == (("eu", "Degraded"), {})
 
 
 def test_what_an_agent_tells_has_to_last_as_well_and_is_looked_at_again_then() -> None:
     found, clock = order()
     pair, ill = ("orders", "eu"), RolloutState(seen=True, applied=True, health="Degraded", since=clock.now - 30)
     lasting = replace(WANTED, evaluation=Evaluation(CLUSTERS, (LASTING,)))
-    found.hear_of("a" * 40, {pair: ill}, {pair: clock.now - 60})
-    assert (found.fallen(lasting, LASTING), found.late(lasting)) == (None, 90)
+    found.take_agent_states("a" * 40, {pair: ill}, {pair: clock.now - 60})
+    assert (found.find_failure(lasting, LASTING), found.seconds_to_failure(lasting)) == (None, 90)
     clock.now += 90
-    assert found.fallen(lasting, LASTING) == ("eu", "Degraded")
+    assert found.find_failure(lasting, LASTING) == ("eu", "Degraded")
 
 
 def test_what_was_ill_when_the_change_came_is_not_ill_of_it() -> None:
@@ -124,21 +126,21 @@ def test_what_was_ill_when_the_change_came_is_not_ill_of_it() -> None:
         found, _ = order()
         found.note(WANTED, seen("eu", before))
         found.note(newer, seen("eu", "Degraded", wrote=True))
-        assert (found.fallen(newer, ORDERS) is not None) == fails, before
+        assert (found.find_failure(newer, ORDERS) is not None) == fails, before
 
 
 def test_after_a_restart_only_what_changed_a_short_time_ago_counts() -> None:
     for changed, fails in (("2027-01-15T07:55:00Z", True), ("2027-01-15T07:30:00Z", False), ("", False)):
         found, _ = order()  # it is 2027-01-15 08:00
         found.note(WANTED, seen("eu", "Degraded", changed=changed))
-        assert (found.fallen(WANTED, ORDERS) is not None) == fails, changed
+        assert (found.find_failure(WANTED, ORDERS) is not None) == fails, changed
 
 
 def test_nothing_of_an_earlier_revision_counts() -> None:
     found, _ = order()
     found.note(WANTED, seen("eu", "Degraded", wrote=True))
     newer = replace(WANTED, files=replace(WANTED.files, revision="b" * 40))
-    assert found.fallen(newer, ORDERS) is None
+    assert found.find_failure(newer, ORDERS) is None
 
 
 def test_a_cluster_that_is_reached_from_here_waits_for_one_that_pulls_and_for_this_commit() -> None:
@@ -147,15 +149,15 @@ def test_a_cluster_that_is_reached_from_here_waits_for_one_that_pulls_and_for_th
     pair, well = ("orders", "eu"), RolloutState(seen=True, applied=True, health="Healthy", since=clock.now - 301)
 
     def waits() -> str:
-        refused = found.objection(WANTED, ORDERS, "us", Counter())
+        refused = found.find_objection(WANTED, ORDERS, "us", Counter())
         return refused.message if refused else ""
 
     assert "wave 1 is not done: eu was not looked at yet" in waits()
-    found.hear_of("b" * 40, {pair: well}, {})
+    found.take_agent_states("b" * 40, {pair: well}, {})
     assert "wave 1 is not done: eu was not looked at yet" in waits(), "that was another commit"
-    found.hear_of("a" * 40, {pair: replace(well, health="Degraded", since=clock.now)}, {})
+    found.take_agent_states("a" * 40, {pair: replace(well, health="Degraded", since=clock.now)}, {})
     assert "eu has this revision and is Degraded" in waits()
-    found.hear_of("a" * 40, {pair: well}, {})
+    found.take_agent_states("a" * 40, {pair: well}, {})
     assert waits() == ""
 
 
@@ -167,10 +169,10 @@ def test_what_an_agent_tells_is_a_failure_if_it_was_changed_a_short_time_ago() -
         ("a", clock.now - 21 * 60, False),
         ("b", clock.now - 60, False),
     ):
-        found.hear_of(revision * 40, {pair: ill}, {pair: given})
-        assert (found.fallen(WANTED, ORDERS) is not None) == fails, (revision, given)
-    found.hear_of("a" * 40, {pair: ill}, {})
-    assert found.fallen(WANTED, ORDERS) is None, "nobody knows when"
+        found.take_agent_states(revision * 40, {pair: ill}, {pair: given})
+        assert (found.find_failure(WANTED, ORDERS) is not None) == fails, (revision, given)
+    found.take_agent_states("a" * 40, {pair: ill}, {})
+    assert found.find_failure(WANTED, ORDERS) is None, "nobody knows when"
 
 
 def test_what_a_pass_saw_and_what_an_agent_told_do_not_hide_each_other() -> None:
@@ -178,19 +180,19 @@ def test_what_a_pass_saw_and_what_an_agent_told_do_not_hide_each_other() -> None
     found, clock = order()
     pair, ill = ("orders", "eu"), RolloutState(seen=True, applied=True, health="Degraded", since=clock.now)
     before = replace(WANTED, files=replace(WANTED.files, revision="b" * 40))
-    found.hear_of("b" * 40, {pair: ill}, {pair: clock.now - 60})
+    found.take_agent_states("b" * 40, {pair: ill}, {pair: clock.now - 60})
     found.note(WANTED, seen("eu", "Degraded", changed="2027-01-15T07:30:00Z"))  # it is 2027-01-15 08:00
-    assert found.standing(WANTED, pair).health == "Degraded"
-    assert found.fallen(WANTED, ORDERS) is None, "the agent's date is not the pass's"
-    found.hear_of("a" * 40, {}, {})
-    assert found.standing(WANTED, pair).seen, "what a pass saw stays"
+    assert found.state(WANTED, pair).health == "Degraded"
+    assert found.find_failure(WANTED, ORDERS) is None, "the agent's date is not the pass's"
+    found.take_agent_states("a" * 40, {}, {})
+    assert found.state(WANTED, pair).seen, "what a pass saw stays"
     found, clock = order()
     found.note(before, seen("eu", "Healthy", wrote=True))  # a pass that ended late
-    found.hear_of("a" * 40, {pair: ill}, {pair: clock.now - 21 * 60})
-    assert found.standing(WANTED, pair) == ill
-    assert found.fallen(WANTED, ORDERS) is None, "the pass's date is not the agent's"
-    found.hear_of("a" * 40, {pair: ill}, {pair: clock.now - 60})
-    assert found.fallen(WANTED, ORDERS) == ("eu", "Degraded")
+    found.take_agent_states("a" * 40, {pair: ill}, {pair: clock.now - 21 * 60})
+    assert found.state(WANTED, pair) == ill
+    assert found.find_failure(WANTED, ORDERS) is None, "the pass's date is not the agent's"
+    found.take_agent_states("a" * 40, {pair: ill}, {pair: clock.now - 60})
+    assert found.find_failure(WANTED, ORDERS) == ("eu", "Degraded")
 
 
 def test_the_clock_makes_a_failure_of_what_an_agent_tells_once_and_never_of_what_is_well() -> None:
@@ -203,25 +205,25 @@ def test_the_clock_makes_a_failure_of_what_an_agent_tells_once_and_never_of_what
         (moving, clock.now - 21 * 60, None),
         (replace(moving, since=clock.now - 16 * 60), clock.now - 17 * 60, None),
     ):
-        found.hear_of("a" * 40, {pair: one}, {pair: given})
-        assert found.late(WANTED) == after, (one, given)
-    found.hear_of("a" * 40, {pair: moving}, {pair: clock.now - 60})
+        found.take_agent_states("a" * 40, {pair: one}, {pair: given})
+        assert found.seconds_to_failure(WANTED) == after, (one, given)
+    found.take_agent_states("a" * 40, {pair: moving}, {pair: clock.now - 60})
     clock.now += 15 * 60 + 1
-    assert found.fallen(WANTED, ORDERS) == ("eu", "Unknown after 15m")
-    assert found.late(WANTED) is None, "and nothing more comes of it"
+    assert found.find_failure(WANTED, ORDERS) == ("eu", "Unknown after 15m")
+    assert found.seconds_to_failure(WANTED) is None, "and nothing more comes of it"
     stops = replace(ORDERS, rollout=replace(ROLLOUT, on_failure="stop"))
-    found.hear_of("a" * 40, {pair: replace(moving, since=clock.now)}, {pair: clock.now})
-    assert found.late(replace(WANTED, evaluation=Evaluation(CLUSTERS, (stops,)))) is None
+    found.take_agent_states("a" * 40, {pair: replace(moving, since=clock.now)}, {pair: clock.now})
+    assert found.seconds_to_failure(replace(WANTED, evaluation=Evaluation(CLUSTERS, (stops,)))) is None
 
 
 def test_what_was_seen_counts_for_the_next_commit_only_if_it_was_seen_with_the_one_before_it() -> None:
     found, _ = order()
     pair, next_one, third = ("orders", "eu"), "b" * 40, "c" * 40
     found.note(WANTED, seen("eu", "Healthy"))
-    found.moved_on([pair], next_one, third)
-    assert not found.standing(replace(WANTED, files=replace(WANTED.files, revision=third)), pair).seen
-    found.moved_on([pair], WANTED.commit, next_one)
-    assert found.standing(replace(WANTED, files=replace(WANTED.files, revision=next_one)), pair).is_well
+    found.carry_over([pair], next_one, third)
+    assert not found.state(replace(WANTED, files=replace(WANTED.files, revision=third)), pair).seen
+    found.carry_over([pair], WANTED.commit, next_one)
+    assert found.state(replace(WANTED, files=replace(WANTED.files, revision=next_one)), pair).is_well
 
 
 NOW = Clock().now
@@ -249,8 +251,8 @@ def refused_by_run(states: dict[StackCluster, RolloutState]) -> str:
 
 def refused_by_service(states: dict[StackCluster, RolloutState]) -> str:
     tracker, _ = order()
-    tracker.hear_of(WANTED.commit, states, {})
-    refused = tracker.objection(WANTED, ORDERS, "us", Counter())
+    tracker.take_agent_states(WANTED.commit, states, {})
+    refused = tracker.find_objection(WANTED, ORDERS, "us", Counter())
     return refused.reason if refused else ""
 
 

@@ -75,7 +75,7 @@ class Centre:
     def ill(self) -> tuple[str, str] | None:
         current = self.current.evaluated
         assert current is not None
-        return self.order.fallen(current, current.stacks["orders"])
+        return self.order.find_failure(current, current.stacks["orders"])
 
 
 @dataclass
@@ -203,7 +203,7 @@ def test_a_cluster_that_pulls_no_more_is_forgotten_and_what_a_pass_saw_there_sta
     made = Plan("orders", "eu", (), Inventory("orders", "eu"))
     centre.order.note(current, Result("orders", "eu", made, health="Healthy"))
     centre.look()
-    assert centre.order.standing(current, ("orders", "eu")).is_well
+    assert centre.order.state(current, ("orders", "eu")).is_well
     assert centre.heard._last.keys() == centre.heard._contents.keys() == {("orders", "us")}
     assert centre.agents._given.keys() <= {("orders", "us")}
     fleet.says("us", "Degraded")
@@ -222,4 +222,4 @@ def test_a_cluster_that_pulls_no_more_is_forgotten_and_what_a_pass_saw_there_sta
         task.cancel()
 
     asyncio.run(run())
-    assert centre.order.elsewhere == {}
+    assert centre.order.agent_states == {}
