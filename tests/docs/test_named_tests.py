@@ -14,7 +14,7 @@ from tests.docs.document import ROOT, pages
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 SECURITY, ROBUSTNESS = ROOT / "docs" / "security.md", ROOT / "docs" / "robustness.md"
 FINDINGS = [  # tables whose second column is the test
-    (SECURITY, "## What others could do, and can do no more", 20),
+    (SECURITY, "## Attacks that succeeded, and their fixes", 20),
     (ROBUSTNESS, "## Promises that did not hold", 30),
 ]
 SHORTENED = {  # in the last column of the table of security.md
