@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
@@ -83,7 +83,7 @@ class ListWatch:
     version: str = ""
     _has_advanced: bool = False  # whether this try brought anything to go on from
 
-    async def events(self) -> AsyncIterator[WatchEvent | Interruption]:
+    async def events(self) -> AsyncGenerator[WatchEvent | Interruption, None]:
         """Yield the objects, then their changes, without end."""
         failures = 0
         while True:

@@ -358,8 +358,8 @@ def test_a_request_that_is_refused_is_sent_again_with_new_credentials(
                 if what == "watch":
                     async with client.stream(WATCH, silence=5) as answer:
                         return await answer.read()
-                method, body = ("GET", None) if what == "read" else ("PATCH", {})
-                return json.dumps((await client.request(method, OBJECT, body=body)).body).encode()
+                done = await client.request({"read": "GET", "write": "PATCH"}[what], OBJECT)
+                return json.dumps(done.body).encode()
 
         assert b"BOOKMARK" in asyncio.run(run())
         assert [dict(one.headers)["authorization"] for one in server.identities] == ["Bearer old", "Bearer new"]

@@ -25,7 +25,10 @@ import click
 from fleet_operator.engines.etcd.protocol import Endpoint, Etcd
 from fleet_operator.run import NAME, operator
 
+from fleet.kube.client.connection import Check
 from fleet.kube.client.kubeconfig import Headers
+from fleet.kube.client.pool import allow
+from fleet.kube.client.response import RawResponse
 from fleet.kube.runtime import GuardedClient
 from fleet.testing.proxy import Call
 
@@ -78,11 +81,11 @@ class CountedClient(GuardedClient):
         self._life = life
 
     async def _once(
-        self, method: str, path: str, data: bytes | None, headers: Headers
-    ) -> tuple[int, Mapping[str, str], bytes]:
+        self, method: str, path: str, data: bytes | None, headers: Headers, check: Check = allow
+    ) -> RawResponse:
         what = move(method, path)
-        answer = await super()._once(method, path, data, headers)
-        if what and answer[0] < 300:
+        answer = await super()._once(method, path, data, headers, check)
+        if what and answer.status < 300:
             self._life.carried_out(what)
         return answer
 

@@ -35,6 +35,7 @@ from fleet_operator.logs import Lines
 from fleet.apps.workload import LONGEST_TEXT, processes
 from fleet.errors import ConfigurationError, FleetError
 from fleet.kube.client.client import Client
+from fleet.kube.list_watch import EventKind, WatchEvent
 from fleet.kube.runtime.cache import Cache, Name
 from fleet.kube.runtime.informer import Informer
 from fleet.kube.runtime.memory_budget import EACH, LEAST, MemoryBudget, Share, TooMuchError
@@ -439,7 +440,7 @@ def fed(follower: Informer, count: int, kilobytes: int, namespace: str) -> None:
     for number in range(count):
         own = {"name": f"x-{number}", "namespace": namespace, "resourceVersion": str(number + 1)}
         found = {"metadata": own, "data": {"x": "x" * (kilobytes << 10)}}
-        follower._take({"type": "ADDED", "object": found}, kilobytes << 10)
+        follower._take(WatchEvent(EventKind.LISTED, found, kilobytes << 10))
 
 
 def test_one_namespaces_objects_do_not_fill_the_memory_of_all() -> None:

@@ -26,10 +26,11 @@ from typing import Any, Literal, Self
 
 import aiohttp
 import orjson
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.payload import BytesPayload
 from yarl import URL
 
 from fleet.errors import ResourceError
-from fleet.kube.runtime.guard import GuardedBody
 
 # What is taken of an answer. A member runs an image of its tenant's choice: it may say anything, and for ever.
 MOST_BYTES = 256 << 10  # a list of members has a few hundred
@@ -41,6 +42,21 @@ _CANCELLED, _DEADLINE_EXCEEDED, _UNIMPLEMENTED, _UNAVAILABLE = 1, 4, 12, 14  # o
 _RELEASE = re.compile(r"\d{1,4}\.\d{1,4}(\.\d{1,6})?")
 AlarmKind = Literal["NOSPACE", "CORRUPT"]
 DowngradeAction = Literal["validate", "enable", "cancel"]
+
+
+class GuardedBody(BytesPayload):
+    """Body of a request by aiohttp. Calls `check` when it goes out; what that raises breaks the connection."""
+
+    def __init__(self, data: bytes, check: Callable[[], None]) -> None:
+        super().__init__(data)
+        self._check = check
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        await self.write_with_length(writer, None)
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        self._check()
+        await super().write_with_length(writer, content_length)
 
 
 @dataclass(frozen=True, slots=True)
