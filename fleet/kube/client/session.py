@@ -35,6 +35,8 @@ class Session:
                 total=None, connect=None, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS
             ),
         )
+        # aiohttp sends a GET a second time by itself when a kept connection breaks: a command could run twice.
+        self._session._retry_connection = False
 
     async def close(self) -> None:
         await self._session.close()
