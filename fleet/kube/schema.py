@@ -2,13 +2,17 @@
 
 A dry run cannot try objects of a namespace that the same plan creates, and a sync would stop half-way there with an
 error of the server's decoder. The schema that the server publishes (OpenAPI v3) shows the same beforehand: fields that
-a kind does not have, and values of another type; and for an object that is to be created, whose content is then
-complete, missing fields and values that are not among those allowed. The server judges everything else. Nothing is
-refused that the schema leaves open, nor what Kubernetes takes though its schema says otherwise.
+a kind does not have, values of another type, texts that are no quantity or no base64, numbers that are too large, and
+entries of a list that have one key; and for an object that is to be created, whose content is then complete, missing
+fields and values that are not among those allowed. The server judges everything else. Nothing is refused that the
+schema leaves open, nor what Kubernetes takes though its schema says otherwise.
 """
 
 from __future__ import annotations
 
+import re
+from base64 import b64decode
+from binascii import Error as NoBase64Error
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -17,6 +21,7 @@ from fleet.errors import ConfigurationError, FleetError
 from fleet.kube.client.client import Client
 from fleet.kube.concurrency import gather
 from fleet.objects import fields as paths
+from fleet.objects.compare import parse_quantity
 from fleet.objects.desired import Key
 from fleet.objects.shape import mapping, mappings
 from fleet.plan import Plan, Step, Verb
@@ -28,6 +33,7 @@ GroupKind = tuple[str, str]
 Document = Mapping[str, Any]
 DEEPEST = 64  # levels of a manifest that are checked
 MOST = 20  # mistakes of one manifest
+_LONGEST_QUANTITY = 40  # characters of one that another is suggested for
 _NAMES = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
 _TYPES = {
     "object": "an object",
@@ -62,6 +68,8 @@ _INSISTED = {
     "io.k8s.api.rbac.v1.RoleRef": ("kind", "name"),
     "io.k8s.api.storage.v1.StorageClass": ("provisioner",),
 }
+_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+_SPACE = re.compile(r"\s+")
 _documents: WeakKeyDictionary[Client, dict[GroupVersion, Document | None]] = WeakKeyDictionary()
 
 
@@ -210,11 +218,56 @@ def _walk_value(
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
         for position, item in enumerate(value):
             yield from _walk_value(item, schema["items"], options, f"{path}[{position}]", shown=shown, depth=depth + 1)
+        yield from _find_repeated(value, schema, options, path)
+    elif reason := _why_undecodable(value, schema, name):
+        detail = f" ({str(value)[:40]!r})" if shown and isinstance(value, str) else ""
+        yield Mistake(path, reason[0] + detail, reason[1])
     elif isinstance(value, str) and options.created and not _is_allowed(value, schema, options):
         allowed = [item for item in schema["enum"] if isinstance(item, str)]
         detail = f", and has {value[:40]!r}" if shown else ""
         hint = suggestion(value, allowed) if shown else None
         yield Mistake(path, f"needs one of {list_words(allowed)} there{detail}", hint)
+
+
+def _why_undecodable(value: Any, schema: Mapping[str, Any], name: str) -> tuple[str, str | None] | None:
+    """Return why the server cannot decode a value of the right type, with a hint; None if it can. Its number would
+    become another one in the end, where it is too large.
+    """
+    if isinstance(value, str) and name == _QUANTITY and parse_quantity(value) is None:
+        shorter = _SPACE.sub("", value).removesuffix("B").removesuffix("b")
+        meant = f"did you mean {shorter!r}?" if parse_quantity(shorter) is not None else "as 500m, 2, 512Mi or 10Gi"
+        return "needs a quantity there, and has another text", meant if len(value) <= _LONGEST_QUANTITY else None
+    if isinstance(value, str) and schema.get("format") == "byte":
+        try:
+            b64decode(value.replace("\n", "").replace("\r", ""), validate=True)
+        except (NoBase64Error, ValueError):
+            return (
+                "needs base64 there, and has another text",
+                "a text as it is goes into stringData of a Secret, or data of a ConfigMap",
+            )
+    if schema.get("format") == "int32" and isinstance(value, int | float) and not -(1 << 31) <= value < 1 << 31:
+        return f"needs a number below {1 << 31} there, and has a larger one", None
+    return None
+
+
+def _find_repeated(items: list[Any], schema: Mapping[str, Any], options: _CheckOptions, path: str) -> Iterator[Mistake]:
+    """Yield the entries of a list whose key an earlier one has, where the server knows entries by keys."""
+    keys = schema.get("x-kubernetes-list-map-keys")
+    if schema.get("x-kubernetes-list-type") != "map" or not isinstance(keys, list):
+        return
+    fields = mapping(_resolve(schema["items"], options.schemas)[0].get("properties"))
+    defaults = {key: mapping(fields.get(key)).get("default") for key in keys}
+    first: dict[str, int] = {}
+    for position, item in enumerate(items):
+        if not isinstance(item, dict):
+            continue
+        values = {key: item.get(key, defaults[key]) for key in keys}
+        earlier = first.setdefault(repr(values), position)
+        if earlier != position:
+            said = ", ".join(f"{key} {str(value)[:40]!r}" for key, value in values.items() if key in item)
+            yield Mistake(
+                f"{path}[{position}]", f"has the {said} of the entry {path}[{earlier}]", "leave one of both out"
+            )
 
 
 def _walk_object(

@@ -89,6 +89,20 @@ def test_a_field_that_a_kind_does_not_declare_is_a_refusal_though_the_server_say
     assert type(error_of_response(PLACE, what, 500, {"message": "etcdserver: leader changed"})) is UnansweredError
 
 
+def test_a_value_that_the_server_cannot_decode_is_a_refusal_too() -> None:
+    message = (
+        "failed to convert new object (orders/db; apps/v1, Kind=Deployment) to proper version: unable to convert "
+        "unstructured object to apps/v1, Kind=Deployment: quantities must match the regular expression '^[0-9]'"
+    )
+    what = asked("PATCH", "/apis/apps/v1/namespaces/orders/deployments/db")
+    error = error_of_response(PLACE, what, 500, {"message": message})
+    assert type(error) is ResourceError, "it is certain that nothing happened"
+    assert (error.field, error.message) == (
+        None,
+        "cluster eu-1 does not take deployments.apps orders/db: quantities must match the regular expression '^[0-9]'",
+    )
+
+
 def test_a_cluster_that_cannot_be_reached_is_named_with_its_address_and_context() -> None:
     error = error_of_connection(PLACE, asked("GET", "/api/v1/nodes"), ConnectionRefusedError(111, "Connection refused"))
     assert isinstance(error, UnreachableError) and isinstance(error, UnansweredError) and error.exit_code == 4

@@ -13,6 +13,7 @@ from fleet.objects.desired import Key
 from fleet.testing import Cluster
 from tests.kube.connected import connected
 
+PLAIN = "a text as it is goes into stringData of a Secret, or data of a ConfigMap"
 CONTAINER = {"name": "web", "image": "localhost/web", "ports": [{"containerPort": 80}]}
 
 
@@ -55,6 +56,10 @@ RIGHT += [  # though the schema says that something is required, or not among wh
      "spec": {"limits": [{"type": "example.com/Thing", "max": {"cpu": "1"}}]}},
     {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "p"}},
     deployment(container={"imagePullPolicy": ""}),
+    deployment(container={"ports": [{"containerPort": 53}, {"containerPort": 53, "protocol": "UDP"}]}),
+    {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"a": "eHh4\neHh4\r\n", "b": ""}},
+    *(deployment(container={"resources": {"limits": {"memory": amount}}})
+      for amount in (0, 1.5, "1", ".5Gi", "1.", "+1Gi", "1e3", "1E3", "128974848000m", "1Ei")),
 ]  # fmt: skip
 WRONG = [
     (deployment(container={"imagePullPolicy": "Allways"}), "spec.template.spec.containers[0].imagePullPolicy",
@@ -74,6 +79,25 @@ WRONG = [
      "stringData.a", "needs a string there, and has a number", "in quotes it is text"),
     ({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "labels": {"a": 1}}, "spec": {}},
      "metadata.labels.a", "needs a string there, and has a number (1)", 'in quotes it is text: "1"'),
+    *((deployment(container={"resources": {"limits": {"memory": amount}}}),
+       "spec.template.spec.containers[0].resources.limits.memory",
+       f"needs a quantity there, and has another text ({amount!r})", hint)
+      for amount, hint in [
+          *((wrong, f"did you mean {meant!r}?") for wrong, meant in (("1GB", "1G"), ("1 Gi", "1Gi"), ("9MiB", "9Mi"))),
+          *((wrong, "as 500m, 2, 512Mi or 10Gi") for wrong in ("", "much", "1gi", "1K"))]),
+    ({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"a": "pass word"}}, "data.a",
+     "needs base64 there, and has another text", PLAIN),
+    ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "s"}, "binaryData": {"a": "eA"}}, "binaryData.a",
+     "needs base64 there, and has another text ('eA')", PLAIN),
+    (deployment(container={"env": [{"name": "A", "value": "1"}, {"name": "B"}, {"name": "A", "value": "2"}]}),
+     "spec.template.spec.containers[0].env[2]",
+     "has the name 'A' of the entry spec.template.spec.containers[0].env[0]", "leave one of both out"),
+    (deployment(container={"ports": [{"containerPort": 80}, {"containerPort": 80, "protocol": "TCP"}]}),
+     "spec.template.spec.containers[0].ports[1]",
+     "has the containerPort '80', protocol 'TCP' of the entry spec.template.spec.containers[0].ports[0]",
+     "leave one of both out"),
+    (deployment(replicas=3_000_000_000), "spec.replicas",
+     "needs a number below 2147483648 there, and has a larger one", None),
 ]  # fmt: skip
 
 

@@ -20,20 +20,27 @@ from fleet.errors import AccessError, ConflictError, FleetError, NotFoundError, 
 from fleet.objects import fields
 
 _REFUSED = "failed to create typed patch object ("
+_UNDECODED = "failed to convert new object ("  # of a value that the server's Go types cannot hold
 _BUILT_IN = frozenset({"", "apps", "batch", "autoscaling", "policy", "extensions"})
 
 
 def refused(status: int, message: str) -> list[str]:
-    """Return what is wrong with each field, as `spec.replica: field not declared in schema`; [] for another failure."""
-    if status != 500 or not message.startswith(_REFUSED):
+    """Return what is wrong with each field, as `spec.replica: field not declared in schema`; [] for another failure.
+
+    Of a value that cannot be decoded the server does not say which it is.
+    """
+    if status != 500 or not message.startswith((_REFUSED, _UNDECODED)):
         return []
+    if message.startswith(_UNDECODED):
+        return [message.rpartition("unable to convert unstructured object to ")[2].partition(": ")[2] or message]
     text = message.partition("): ")[2].removeprefix("errors:")
     return [line.strip().removeprefix(".") for line in text.splitlines() if line.strip()]
 
 
 def path_of(complaint: str) -> str:
-    """Return the field of one of the lines of `refused`."""
-    return complaint.partition(": ")[0]
+    """Return the field of one of the lines of `refused`; "" if it names none."""
+    field = complaint.partition(": ")[0]
+    return "" if " " in field else field
 
 
 def dropped_fields(group: str, manifest: dict[str, Any], found: dict[str, Any]) -> list[str]:
@@ -166,7 +173,7 @@ def error_of_response(place: Place, what: RequestContext, status: int, body: Any
         return ResourceError(
             f"{place} does not take {what.resource} {what.title}: {'; '.join(complaints)}",
             hint=f"is it spelled right? kubectl explain {what.resource.partition('.')[0]} --recursive{place.flag}",
-            field=path_of(complaints[0]),
+            field=path_of(complaints[0]) or None,
         )
     if status == 401:
         return AccessError(
