@@ -49,6 +49,7 @@ _BASES = {"x": 16, "o": 8, "b": 2, "octal": 8, "d": 10}
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _FLOAT_FROM_POINT = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?")  # by Go's own rule for "_"
 _SEPARATOR = "---"
+_HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")  # as JSON writes one
 
 
 class Document(NamedTuple):
@@ -78,10 +79,19 @@ def read_documents(text: str, most: int = MOST_VALUES) -> Iterator[Document]:
     """
     if text.lstrip().startswith("{"):  # kubectl tries JSON first, which knows escapes that YAML does not
         try:
-            yield Document(json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant), 1)
+            data = json.loads(
+                text,
+                object_pairs_hook=_unique_keys,
+                parse_constant=_refuse_constant,
+                parse_int=_read_integer,
+                parse_float=_read_float,
+            )
         except (json.JSONDecodeError, RecursionError):
             pass
         else:
+            if _HALF_CHARACTER.search(text):
+                _refuse_half_characters(data)
+            yield Document(data, 1)
             return
     for part, first in _split_documents(text):
         loader = _Loader(part)
@@ -294,6 +304,27 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> Any:
     raise NotYamlError(f"{name} is no number that JSON has")
+
+
+def _read_integer(digits: str) -> int | float:
+    """Return an integer of JSON as Go has it, which makes a float of one that is too large."""
+    integer = int(digits) if len(digits) <= 64 else _INT64
+    return integer if -_INT64 <= integer < _INT64 else _read_float(digits)
+
+
+def _read_float(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise NotYamlError(f"{digits[:80]} is no number that JSON has")
+    return value
+
+
+def _refuse_half_characters(data: Any) -> None:
+    """Raise NotYamlError for data with half of a character, which kubectl takes for another one."""
+    try:
+        json.dumps(data, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise NotYamlError("a text has half of a character in it") from None
 
 
 class _Dumper(_DUMPER):  # type: ignore[misc]
