@@ -138,7 +138,11 @@ def test_what_it_did_not_touch_has_another_cause(
         check_cause(wants(*before), wants(*after), objects)
 
 
-CNPG = thing("Cluster", "orders", "postgresql.cnpg.io/v1", spec={"instances": 3})
+def cnpg(**spec: Any) -> dict[str, Any]:
+    return thing("Cluster", "orders", "postgresql.cnpg.io/v1", spec={"instances": 3, **spec})
+
+
+CNPG = cnpg()
 SNAPSHOT = thing("VolumeSnapshot", "orders", "snapshot.storage.k8s.io/v1")
 
 
@@ -158,6 +162,19 @@ SNAPSHOT = thing("VolumeSnapshot", "orders", "snapshot.storage.k8s.io/v1")
             r"delete .*Cluster.*shop/orders in eu.* its operator .* not known.*fleet rollback orders",
             id="another operator's resource",
         ),
+        pytest.param(
+            [cnpg(instances=5)], [CNPG], r"ask for less in spec\.instances of .*Cluster.*shop/orders in eu.* not known",
+            id="members of another operator's",
+        ),
+        pytest.param(
+            [cnpg(storage={"size": "2Ti"})], [cnpg(storage={"size": "900Gi"})], r"ask for less in spec\.storage",
+            id="a volume of another operator's",
+        ),
+        pytest.param(
+            [cnpg(pools=[{"name": "a"}, {"name": "b"}])], [cnpg(pools=[{"name": "a"}])], r"ask for less in spec\.pools",
+            id="an entry of another operator's",
+        ),
+        pytest.param([cnpg(databases={"a": "b"})], [CNPG], r"ask for less in spec\.databases", id="what was not said"),
         pytest.param(
             [settings("1"), SNAPSHOT], [settings("1")], "delete .*VolumeSnapshot",
             id="a group that ends as those of Kubernetes do",
@@ -179,6 +196,9 @@ def test_the_way_back_takes_no_data_away_and_says_what_to_do(
         pytest.param([settings("2"), web("a")], [settings("1")], id="a Deployment goes"),
         pytest.param([settings("1"), etcd(3)], [settings("1")], id="an app goes and its volumes stay"),
         pytest.param([settings("1"), CNPG], [settings("2"), CNPG], id="another operator's resource stays"),
+        pytest.param(
+            [cnpg(image="a:2", on=True)], [cnpg(image="a:1", on=False, instances=5)], id="another one asks for more"
+        ),
     ],
 )
 def test_a_way_back_that_takes_no_data_away_is_gone(now: list[dict[str, Any]], then: list[dict[str, Any]]) -> None:

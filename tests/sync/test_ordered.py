@@ -15,6 +15,7 @@ from fleet.objects.desired import Desired, Key, StackCluster
 from fleet.plan import Inventory, Plan, Step, Verb
 from fleet.plan.inventory import Entry
 from fleet.sync.result import Result, WaitingError
+from fleet.sync.rollout import approvals
 from fleet.sync.rollout.approvals import Approvals, changes_digest
 from fleet.sync.rollout.describe import describe_rollout
 from fleet.sync.rollout.gates import RolloutState, state_after, state_before
@@ -284,3 +285,8 @@ def test_clusters_that_are_no_part_of_the_run_are_looked_at_where_waves_or_needs
 )
 def test_the_course_of_a_change_in_words(rollout: RolloutData, words: str) -> None:
     assert describe_rollout(rollout, "orders") == words
+
+
+def test_a_line_that_is_no_wave_approves_none() -> None:
+    lines = ["2\tada\t…", "²\tx", "9" * 5_000, "-1", "٣", "", "x\t1"]
+    assert approvals._parse_waves("\n".join(lines)) == {2}

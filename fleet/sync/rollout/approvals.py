@@ -7,6 +7,7 @@ changes nothing of the stack does not void it, and one that does needs a new app
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ from fleet.objects.normalise import applied_hash
 
 REF = "refs/fleet/waves"
 OPTIONS = ("depends_on", "protect", "retain_on_delete", "adopt", "take_from", "ignore_changes", "aliases")
+_WAVE = re.compile(r"[0-9]{1,9}")
 Approvals = Mapping[tuple[str, str], frozenset[int]]  # stack and digest → waves
 NO_APPROVALS: Approvals = {}
 
@@ -90,4 +92,4 @@ def read_approvals(repository: Repository, remote: Address | None) -> Approvals:
 def _parse_waves(text: str) -> frozenset[int]:
     """Return the approved waves of a stored text."""
     numbers = (line.partition("\t")[0] for line in text.splitlines())
-    return frozenset(int(number) for number in numbers if number.isdigit())
+    return frozenset(int(number) for number in numbers if _WAVE.fullmatch(number))

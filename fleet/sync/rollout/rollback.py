@@ -23,6 +23,7 @@ from typing import Any
 from fleet.errors import ConfigurationError, NotFoundError, PolicyError
 from fleet.evaluate.result import Evaluation
 from fleet.names import GROUP
+from fleet.objects.compare import Change, parse_quantity
 from fleet.objects.desired import Desired, Key
 from fleet.plan import Plan
 from fleet.plan.effect import effect_of
@@ -172,7 +173,7 @@ def check_cause(before: Desired | None, after: Desired, ill: Iterable[ObjectHeal
 def check_data(back: Plan) -> None:
     """Raise NoRollbackError if the rollback, as a plan for one cluster, deletes data or is refused by an engine.
 
-    What another operator does when its custom resource is deleted is not known; it may delete volumes.
+    What another operator does when its custom resource is deleted or asks for less is not known; it may delete volumes.
     """
     for step in back.steps:
         if step.refused:
@@ -182,11 +183,35 @@ def check_data(back: Plan) -> None:
                 f"that would take data away in {back.cluster}: {step.key}: {effect_of(step).words}; if that is meant, "
                 f"say it yourself: fleet rollback {back.stack}, and merge what it makes"
             )
-        if severity_of(step) is Severity.DELETE and step.key.group not in {GROUP, *_OF_KUBERNETES}:
+        if step.key.group in {GROUP, *_OF_KUBERNETES}:
+            continue
+        less = next((change.path for change in step.changes if _asks_for_less(change)), "")
+        if severity_of(step) is Severity.DELETE or less:
+            does = f"ask for less in {less} of" if less else "delete"
             raise NoRollbackError(
-                f"that would delete {step.key} in {back.cluster}, and what its operator then does with its data is not "
+                f"that would {does} {step.key} in {back.cluster}, and what its operator then does with its data is not "
                 f"known; if that is meant, say it yourself: fleet rollback {back.stack}, and merge what it makes"
             )
+
+
+def _asks_for_less(change: Change) -> bool:
+    """Return whether a change of a custom resource takes anything away from what it asks for."""
+    return not change.path.startswith("metadata.") and _is_less(change.before, change.after)
+
+
+def _is_less(before: Any, after: Any) -> bool:
+    """Return whether a value lacks something of an earlier one: a number or quantity is smaller, an entry is gone."""
+    match before, after:
+        case dict(), dict():
+            return any(_is_less(value, after.get(name)) for name, value in before.items())
+        case list(), list():
+            return len(after) < len(before) or any(map(_is_less, before, after))
+        case (None | bool(), _) | (_, bool()):
+            return before is not None and after is None
+    if after is None:
+        return True
+    earlier, later = parse_quantity(str(before)), parse_quantity(str(after))
+    return earlier is not None and later is not None and later < earlier
 
 
 def _changed_keys(before: Desired | None, after: Desired) -> set[Key]:
