@@ -23,7 +23,7 @@ import sys
 import time
 from bisect import bisect
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -153,6 +153,11 @@ class Excerpts:
 
 
 LONGEST = 60  # times the time limit of one file: the limit for all files together
+OnClusters = Callable[[tuple[ClusterData, ...]], None]
+
+
+def ignore_clusters(clusters: tuple[ClusterData, ...]) -> None:
+    """Do nothing with clusters that are known: the caller waits for all of the evaluation."""
 
 
 def evaluate(
@@ -163,12 +168,14 @@ def evaluate(
     limits: Limits | None = None,
     pool: Pool | None = None,
     before: PreviousEvaluation | None = None,
+    on_clusters: OnClusters = ignore_clusters,
 ) -> Evaluation:
     """Evaluate a repository's stacks (those named, or all) for all their clusters; with `()`, only the clusters.
 
     Return the evaluation, with its problems if there are any. The results in `before` are taken as they are, and their
     files are not evaluated again. Packages that the repository's lockfile names are fetched first, if they are missing.
-    A `pool` that the caller keeps open keeps the zygotes warm for the next evaluation.
+    A `pool` that the caller keeps open keeps the zygotes warm for the next evaluation. `on_clusters` is called with the
+    clusters as soon as they are known, which is before the stacks are evaluated, unless there is a problem with them.
 
     User code never runs in this process, and any thread may call this. Raise PolicyError where the code is not the
     user's own (`trust.code` of the settings) and the machine gives no sandbox; the user's own code runs in the best
@@ -176,10 +183,19 @@ def evaluate(
     """
     if pool is None:
         with Pool(twice=twice) as own:
-            return evaluate(repository, stacks=stacks, twice=twice, limits=limits, pool=own, before=before)
+            return evaluate(
+                repository,
+                stacks=stacks,
+                twice=twice,
+                limits=limits,
+                pool=own,
+                before=before,
+                on_clusters=on_clusters,
+            )
     if repository.settings.trust.code is Code.OTHERS:
         _require_sandbox(pool.given())
-    return _Evaluator(repository, limits or repository.settings.limits, pool, twice, before).evaluate(stacks)
+    evaluator = _Evaluator(repository, limits or repository.settings.limits, pool, twice, before)
+    return evaluator.evaluate(stacks, on_clusters)
 
 
 def _require_sandbox(given: SandboxReport) -> None:
@@ -239,10 +255,11 @@ class _Evaluator:
             lock=f"{lock.file} of the base, which comes first" if lock.of_base else lock.file,
         )
 
-    def evaluate(self, names: Sequence[str] | None) -> Evaluation:
+    def evaluate(self, names: Sequence[str] | None, on_clusters: OnClusters) -> Evaluation:
         clusters, problems, foreign = self._clusters()
         if problems or (names is not None and not names):  # without clusters every placement would be wrong too
             return Evaluation(clusters, (), self._shown(problems))
+        on_clusters(clusters)
         state = self._stacks(clusters, names)
         problems = [*state.problems, *checks.check_stacks(state.places, state.done, state.waiting)]
         if not problems:

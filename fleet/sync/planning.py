@@ -11,16 +11,15 @@ fleet's own is refused by name before anything is sent.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fleet.apply.inventory import StoredInventory, load, load_all
 from fleet.errors import AccessError, ConfigurationError, ConflictError, FleetError
 from fleet.kube.client.client import Client, impersonate
-from fleet.kube.concurrency import gather
 from fleet.kube.discovery import Discovery
-from fleet.kube.live import Live, read_around, read_each, read_live, read_whole
+from fleet.kube.live import Live
 from fleet.kube.secret_fields import read_secret_fields
 from fleet.objects.desired import Desired, Key
 from fleet.objects.redaction import declared_secrecy
@@ -30,8 +29,6 @@ from fleet.plan import (
     RepositoryOwnership,
     Step,
     Verb,
-    adoption_keys,
-    keys_to_read,
     plan,
     plan_removed_placement,
 )
@@ -39,6 +36,7 @@ from fleet.plan.decide import CompareOptions
 from fleet.plan.ownership import explain_conflicts
 from fleet.plan.selection import ALL_STEPS, Selection, select_steps
 from fleet.suggestion import closest
+from fleet.sync.reading import FRESH, UNKNOWN, EarlyRead, read_inventories, read_objects, reads_all_stacks
 from fleet.sync.targets import ClusterTarget, account_of
 
 GROUP = "fleet.dev"
@@ -130,11 +128,6 @@ def _make_definition(kind: str) -> dict[str, Any]:
     return definition(own_driver)
 
 
-FEW = 8  # up to so many stacks, inventories are read one by one; for more, all at once
-FRESH = 10.0  # seconds for which an object that the plan does not change is not read again
-UNKNOWN: Live = {}
-
-
 @dataclass(frozen=True, slots=True)
 class StackPlan:
     """One stack in one cluster: its plan, or why there is none."""
@@ -172,14 +165,22 @@ class ClusterPlan:
 
 
 async def plan_cluster(
-    client: Client, target: ClusterTarget, claim: RepositoryOwnership, *, revision: str = "", accounts: str = ""
+    client: Client,
+    target: ClusterTarget,
+    claim: RepositoryOwnership,
+    *,
+    revision: str = "",
+    accounts: str = "",
+    early: EarlyRead | None = None,
 ) -> ClusterPlan:
     """Plan every stack of the run in this cluster, from one list of inventories and one reading of objects.
 
-    With `accounts`, the pattern of their names, each stack's objects are read as the stack's own service account.
+    With `accounts`, the pattern of their names, each stack's objects are read as the stack's own service account. What
+    was read `early` is not read again.
     """
-    cluster, began = target.cluster.name, time.monotonic()
-    stored = {entry.inventory.stack: entry.inventory for entry in await _read_inventories(client, target)}
+    cluster, began = target.cluster.name, early.at if early else time.monotonic()
+    inventories = early.inventories if early else await read_inventories(client, target)
+    stored = {entry.inventory.stack: entry.inventory for entry in inventories}
     if accounts:
         plans = [
             await _plan_as_account(
@@ -188,7 +189,7 @@ async def plan_cluster(
             for desired in target.desired
         ]
     else:
-        live = await _read_objects(client, target.desired, stored)
+        live = await read_objects(client, target.desired, stored, early.usable(target.desired) if early else UNKNOWN)
         plans = [
             await _plan_stack(client, desired, stored.get(desired.stack), live, revision=revision, claim=claim)
             for desired in target.desired
@@ -227,26 +228,13 @@ async def _applied_revisions(
 
     A stack without an owner may be planned for, but does not count as applied from this repository.
     """
-    if not _reads_all_stacks(target) and any(stack.plan and not stack.plan.empty for stack in seen):
+    if not reads_all_stacks(target) and any(stack.plan and not stack.plan.empty for stack in seen):
         stored = [entry.inventory for entry in await load_all(client)]
     return frozenset(
         inventory.revision
         for inventory in stored
         if inventory.revision and inventory.repository and claim.covers(inventory)
     )
-
-
-def _reads_all_stacks(target: ClusterTarget) -> bool:
-    """Return whether the run reads the inventories of all stacks of the cluster."""
-    return target.complete or len(target.stacks) > FEW
-
-
-async def _read_inventories(client: Client, target: ClusterTarget) -> list[StoredInventory]:
-    """Return the inventories of the stacks of the run, possibly with others. A stack never applied has none."""
-    if _reads_all_stacks(target):
-        return await load_all(client)
-    inventories = await gather(load(client, stack, target.cluster.name) for stack in sorted(target.stacks))
-    return [inventory for inventory in inventories if inventory.chunks]
 
 
 async def _plan_as_account(
@@ -261,24 +249,10 @@ async def _plan_as_account(
     """Plan a stack that is read as its own service account: what that may not read fails this stack alone."""
     try:
         with impersonate(account_of(accounts, desired.stack)):
-            live = await _read_objects(client, [desired], {desired.stack: inventory} if inventory else {})
+            live = await read_objects(client, [desired], {desired.stack: inventory} if inventory else {})
     except FleetError as problem:
         return StackPlan(desired.stack, desired, problem=problem)
     return await _plan_stack(client, desired, inventory, live, revision=revision, claim=claim)
-
-
-async def _read_objects(
-    client: Client, stacks: Sequence[Desired], stored: Mapping[str, Inventory], untouched: Live = UNKNOWN
-) -> Live:
-    """Read the objects that the plans look up, except those that are known to be `untouched`."""
-    inventories = [stored[stack.stack] for stack in stacks if stack.stack in stored]
-    keys = {key for stack in stacks for key in keys_to_read(stack, stored.get(stack.stack)) if key not in untouched}
-    versions = _versions_to_read(stacks, inventories)
-    live = await _confirm_missing(client, await read_live(client, keys, versions), inventories, versions)
-    live = {**untouched, **live} if untouched else live
-    adoption = {key for stack in stacks for key in adoption_keys(stack, live)}
-    whole_objects = await read_whole(client, adoption) if adoption else {}
-    return {**live, **whole_objects, **await read_around(client, live)}
 
 
 def _select_steps(seen: StackPlan, narrowing: Selection, inventories: Iterable[Inventory]) -> StackPlan:
@@ -286,18 +260,6 @@ def _select_steps(seen: StackPlan, narrowing: Selection, inventories: Iterable[I
     if seen.plan is None:
         return seen
     return replace(seen, plan=select_steps(explain_conflicts(seen.plan, inventories), narrowing), narrowing=narrowing)
-
-
-async def _confirm_missing(
-    client: Client, live: Live, inventories: Iterable[Inventory], versions: Mapping[Key, str]
-) -> Live:
-    """Read each object again that an inventory has and the list did not: a list may come from an incomplete cache.
-
-    An object that is mistaken for absent would be created anew, or dropped from the inventory and left behind for ever.
-    """
-    recorded = (entry.key for inventory in inventories for entry in inventory.entries if entry.uid)
-    missing = [key for key in recorded if key in live and live[key] is None]
-    return {**live, **await read_each(client, missing, versions)} if missing else live
 
 
 async def replan_stack(
@@ -311,7 +273,7 @@ async def replan_stack(
     stored = await load(client, desired.stack, desired.cluster)
     untouched = before.untouched() if _is_same_inventory(before.plan, stored.inventory) else UNKNOWN
     with impersonate(before.account):
-        live = await _read_objects(client, [desired], {desired.stack: stored.inventory}, untouched)
+        live = await read_objects(client, [desired], {desired.stack: stored.inventory}, untouched)
     return stored, await _make_plan(client, desired, stored.inventory, live, revision=revision, claim=claim)
 
 
@@ -375,15 +337,3 @@ async def _check_kinds(client: Client, seen: StackPlan) -> StackPlan:
     kinds = await unserved_kinds(client, seen.plan)
     problem = unserved_error(client.cluster, kinds, await client.discovery()) if kinds else None
     return replace(seen, undefined=kinds, problem=seen.problem or problem) if kinds else seen
-
-
-def _versions_to_read(desired: Iterable[Desired], inventories: Iterable[Inventory]) -> dict[Key, str]:
-    """Return the API version in which to read each object: that of git, or else that of the inventory."""
-    versions = {entry.key: entry.version for inventory in inventories for entry in inventory.entries}
-    for stack in desired:
-        for obj in stack.objects:
-            version = obj.manifest["apiVersion"].rpartition("/")[2]
-            versions[obj.key] = version
-            for alias in obj.aliases:
-                versions[alias] = version
-    return versions
