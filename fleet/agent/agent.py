@@ -28,12 +28,12 @@ from fleet.git.status_records import StatusRecord
 from fleet.kube.client.client import Client
 from fleet.kube.identity import program_name
 from fleet.objects.desired import StackCluster
-from fleet.plan import RepositoryOwnership
 from fleet.repository import Repository
 from fleet.repository.settings import Budget, Fleet, Settings, Trust
 from fleet.repository.settings import Git as GitSettings
 from fleet.serve.commits import EvaluatedCommit, FollowedRepository, budget_of
 from fleet.serve.safety import read_status_records
+from fleet.sync.commit import CommitOptions, run_options
 from fleet.sync.options import SyncHooks, SyncOptions, connect
 from fleet.sync.progress import Progress
 from fleet.sync.result import Result
@@ -187,7 +187,7 @@ def sync_once(
     origin: FollowedRepository,
     reading: BundleReader,
     cache: Path,
-    options: SyncOptions,
+    options: CommitOptions,
     progress: Progress,
     *,
     inside: bool,
@@ -202,11 +202,12 @@ def sync_once(
     if not rewritten:
         reading.check(commit, None, lambda: read_status_records(commit.files) if status else ())
 
-    accounts = commit.files.repository.settings.trust.account
-    claim = RepositoryOwnership(commit.files.identity)
-    options = replace(options, budget=budget_of(commit), claim=claim, accounts=accounts)
     hooks = _AgentHooks(RolloutContext(commit.stacks), inside=inside)
-    run = asyncio.run(sync_fleet(list(commit.targets.values()), options, progress, hooks, revision=commit.revision))
+    run = asyncio.run(
+        sync_fleet(
+            list(commit.targets.values()), run_options(commit.files, options), progress, hooks, revision=commit.revision
+        )
+    )
     results = [*(commit.after(result) for result in run.results if not result.leaving), *commit.unplaced()]
     if status:
         _report(commit, results)

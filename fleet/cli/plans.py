@@ -16,9 +16,7 @@ from fleet.cli.options import get_terminal_width, is_colour_wanted
 from fleet.cli.output import format_json, print_message
 
 if TYPE_CHECKING:
-    from fleet.plan.budget import DeletionBudget
     from fleet.plan.views.summary import PlanView, ViewHeader
-    from fleet.repository.settings import Settings
     from fleet.sync.run import Run
 
 
@@ -115,12 +113,3 @@ def count_changes(run: Run) -> int:
     """Return how many objects the plans of a run change; a stack taken over from another repository counts as one."""
     plans = [result.plan for result in run.results if result.plan]
     return sum(bool(plan.taken_from) + sum(step.verb != "unchanged" for step in plan.steps) for plan in plans)
-
-
-def select_deletion_budget(settings: Settings, override: int | None = None) -> DeletionBudget:
-    """Return how much a sync may delete: what fleet.toml says, or what the user says with --allow-deletes."""
-    from fleet.plan.budget import DeletionBudget
-
-    if override is not None:
-        return DeletionBudget.override(override)
-    return DeletionBudget(settings.budget.deletions, settings.budget.share)

@@ -19,6 +19,7 @@ from fleet.objects.redaction import SecretValues
 from fleet.plan import Plan, Verb
 from fleet.plan.budget import check_share, count_lost_objects
 from fleet.plan.inventory import Suspension
+from fleet.sync.early import AT_ONCE, EarlyReads
 from fleet.sync.health import degraded_error, inert_health, observe_health, wait_until_healthy
 from fleet.sync.options import SyncHooks, SyncOptions
 from fleet.sync.planning import ClusterPlan, Kind, StackPlan, apply_definitions, plan_cluster
@@ -37,7 +38,6 @@ from fleet.sync.rollout.order import RolloutContext, RolloutQueue, watched_stack
 from fleet.sync.suspension import NOWHERE, mark_suspended, read_suspensions
 from fleet.sync.targets import ClusterTarget
 
-AT_ONCE = 32  # clusters
 NO_HOOKS = SyncHooks()
 
 
@@ -49,6 +49,7 @@ class RunContext:
     hooks: SyncHooks
     progress: Progress
     revision: str
+    early: EarlyReads | None = None
 
 
 @dataclass(slots=True)
@@ -105,9 +106,10 @@ async def plan_fleet(
     hooks: SyncHooks = NO_HOOKS,
     *,
     revision: str = "",
+    early: EarlyReads | None = None,
 ) -> Run:
     """Read all clusters and plan; return the plans. Nothing is written to any cluster."""
-    context = RunContext(options, hooks, progress, revision)
+    context = RunContext(options, hooks, progress, revision, early)
     async with AsyncExitStack() as stack:
         sites = await _open_all(stack, targets, context)
         await asyncio.gather(*(_check_schema(site, least=1, tried=options.dry_run) for site in sites))
@@ -142,9 +144,10 @@ async def sync_fleet(
     hooks: SyncHooks = NO_HOOKS,
     *,
     revision: str,
+    early: EarlyReads | None = None,
 ) -> Run:
     """Read all clusters, plan, have the plans confirmed (`hooks.confirm` may raise), and then carry them out."""
-    context = RunContext(options, hooks, progress, revision)
+    context = RunContext(options, hooks, progress, revision, early)
     async with AsyncExitStack() as stack:
         sites = await _open_all(stack, targets, context)
         beside = hooks.rollout.bystanders if hooks.rollout else ()
@@ -260,11 +263,18 @@ async def _open(stack: AsyncExitStack, target: ClusterTarget, context: RunContex
         return ClusterRun(target, skipped="skipped, its own agent applies there")
     options = context.options
     try:
-        client = await stack.enter_async_context(context.hooks.open_client(target.cluster, options))
+        early = await context.early.take(target) if context.early else None
+        client = (
+            early.client
+            if early
+            else await stack.enter_async_context(context.hooks.open_client(target.cluster, options))
+        )
         return ClusterRun(
             target,
             client,
-            await plan_cluster(client, target, options.claim, revision=context.revision, accounts=options.accounts),
+            await plan_cluster(
+                client, target, options.claim, revision=context.revision, accounts=options.accounts, early=early
+            ),
         )
     except FleetError as problem:
         return ClusterRun(target, problem=problem)

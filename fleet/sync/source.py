@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,7 +33,7 @@ from fleet.repository.settings import Settings
 
 if TYPE_CHECKING:
     from fleet.evaluate.cache import CachedEvaluation
-    from fleet.evaluate.evaluation import PreviousEvaluation
+    from fleet.evaluate.evaluation import OnClusters, PreviousEvaluation
 
 NO_FILES = Path(os.devnull) / "remembered"  # no directory, and none can be created there
 
@@ -234,19 +234,30 @@ def check_signature(git: Git, revision: str, signers: Path) -> str:
 PAST = 5  # earlier commits that are looked up in the cache, from the newest
 
 
-def evaluate_checkout(files: Checkout, stacks: Sequence[str]) -> Evaluation:
-    """Return the evaluation of the files, with names of these stacks only; raise its problems."""
+def evaluate_checkout(
+    files: Checkout, stacks: Sequence[str], prepare: Callable[[], OnClusters] | None = None
+) -> Evaluation:
+    """Return the evaluation of the files, with names of these stacks only; raise its problems.
+
+    `prepare` is called while the processes that evaluate start. It returns a function that is called with the clusters
+    as soon as they are known, which is before the stacks are evaluated; not if the evaluation is in the cache.
+    """
     if files.remembered is not None:
+        if prepare:
+            prepare()
         return select_clusters(files.remembered, stacks)
     from fleet.evaluate.pool import Pool  # noqa: PLC0415 - this and what follows is needed only now
 
     twice = bool(files.tree)
     with Pool(twice=twice) as pool:
-        from fleet.evaluate.evaluation import evaluate  # noqa: PLC0415 - while the pool warms up
+        from fleet.evaluate.evaluation import evaluate, ignore_clusters  # noqa: PLC0415 - while the pool warms up
 
+        on_clusters = prepare() if prepare else ignore_clusters
         remembered, before = _find_previous(files) if twice else (None, None)
         names = list(stacks) or None
-        evaluation = evaluate(files.repository, stacks=names, pool=pool, twice=twice, before=before).check()
+        evaluation = evaluate(
+            files.repository, stacks=names, pool=pool, twice=twice, before=before, on_clusters=on_clusters
+        ).check()
     if files.tree and not stacks:
         from fleet.evaluate.cache import store_evaluation  # noqa: PLC0415
 

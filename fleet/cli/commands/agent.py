@@ -190,11 +190,11 @@ def _run_once(
     from fleet.agent.agent import sync_once
     from fleet.cli.output import print_message
     from fleet.cli.results import collect_errors, finish, format_results
-    from fleet.sync.options import SyncOptions
+    from fleet.sync.commit import CommitOptions
     from fleet.sync.progress import show_progress
     from fleet.sync.result import WaitingError
 
-    options = SyncOptions(kubeconfig, timeout=timeout)
+    options = CommitOptions(kubeconfig, timeout=timeout)
     with show_progress(quiet=False) as progress:
         bundle, results = sync_once(
             origin, reader, cache, options, progress, inside=inside, status=status, rewritten=rewritten

@@ -57,26 +57,22 @@ def approve(
     if wave:
         return approve_wave(*_parse_wave(wave), revision)
 
-    import asyncio
-
     from fleet.approval.recording import record_commit
-    from fleet.plan.budget import UNLIMITED, DeletionBudget
-    from fleet.plan.ownership import RepositoryOwnership
-    from fleet.sync.options import SyncOptions
-    from fleet.sync.progress import show_progress
-    from fleet.sync.run import plan_fleet
-    from fleet.sync.source import evaluate_checkout, read_commit
-    from fleet.sync.targets import choose_targets
+    from fleet.cli.sync_hooks import PlanningHooks
+    from fleet.plan.budget import UNLIMITED
+    from fleet.sync.commit import CommitOptions, plan_commit
+    from fleet.sync.source import read_commit
 
+    options = CommitOptions(
+        kubeconfig,
+        clusters=clusters,
+        take_over=take_over,
+        renamed_from=renamed_from,
+        allow_deletes=UNLIMITED,  # the sync checks it
+    )
     with read_commit(revision, known=True) as files:
-        evaluation = evaluate_checkout(files, ())
-    claim = RepositoryOwnership(files.identity, frozenset(take_over), frozenset(renamed_from))
-    budget = DeletionBudget.override(UNLIMITED)  # the sync checks it
-    options = SyncOptions(kubeconfig, budget=budget, claim=claim, accounts=files.repository.settings.trust.account)
-    with show_progress(quiet=form != "text", lines=False) as progress:
-        run = asyncio.run(
-            plan_fleet(choose_targets(evaluation, (), clusters), options, progress, revision=files.revision)
-        )
+        planned = plan_commit(files, options, PlanningHooks(form))
+    run, evaluation = planned.run, planned.evaluation
     if form == "text":
         print_plan(run, form)
     finish(collect_errors(run.results))

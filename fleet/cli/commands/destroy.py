@@ -5,7 +5,7 @@ Git is not changed, and read only for what the next sync would bring back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from fleet.text import count_noun
 if TYPE_CHECKING:
     from fleet.errors import FleetError
     from fleet.evaluate.result import StackResult
+    from fleet.sync.options import SyncHooks
     from fleet.sync.run import Run
     from fleet.sync.source import Checkout
 
@@ -57,11 +58,9 @@ def destroy(
     """
     import asyncio
 
-    from fleet.cli.sync_hooks import UserHooks
     from fleet.evaluate import evaluate
-    from fleet.plan.budget import UNLIMITED, DeletionBudget
-    from fleet.plan.ownership import RepositoryOwnership
-    from fleet.sync.options import SyncOptions
+    from fleet.plan.budget import UNLIMITED
+    from fleet.sync.commit import CommitOptions, run_options
     from fleet.sync.progress import show_progress
     from fleet.sync.run import plan_fleet, sync_fleet
     from fleet.sync.source import read_working_tree
@@ -70,10 +69,8 @@ def destroy(
     with read_working_tree() as files:
         every_cluster = evaluate(files.repository, stacks=()).check().clusters
     selected = empty_targets(every_cluster, stacks, clusters)
-    claim = RepositoryOwnership(files.identity, frozenset(take_over))
-    accounts = files.repository.settings.trust.account
-    unlimited = DeletionBudget.override(UNLIMITED)
-    options = SyncOptions(kubeconfig, wait=wait, timeout=timeout, budget=unlimited, claim=claim, accounts=accounts)
+    flags = CommitOptions(kubeconfig, wait=wait, timeout=timeout, take_over=take_over, allow_deletes=UNLIMITED)
+    options = run_options(files, flags)
     with show_progress(quiet=form != "text", lines=False) as progress:
         planned = _drop_empty(asyncio.run(plan_fleet(selected, options, progress)))
     finish([*collect_errors(planned.results), *_collect_suspension_errors(planned)])
@@ -86,7 +83,7 @@ def destroy(
         _confirm(planned)
     placements = {(result.stack, result.cluster) for result in planned.results}
     deployed = tuple(target for target in (target.only(placements) for target in selected) if target.desired)
-    hooks = UserHooks(_refuse_new_deletions(planned))
+    hooks = _make_hooks(planned)
     with show_progress(quiet=form != "text") as progress:
         run = asyncio.run(sync_fleet(deployed, options, progress, hooks, revision=""))
     emit_result(results_data(run.results), form, lambda: format_results(run.results))
@@ -129,19 +126,21 @@ def describe_returning(stacks: Sequence[StackResult], taken: Sequence[tuple[str,
     return lines
 
 
-def _refuse_new_deletions(planned: Run) -> Callable[[Run], None]:
-    """Return a function that raises for deletions the user did not see: another sync may have added objects since."""
+def _make_hooks(shown: Run) -> SyncHooks:
+    """Return hooks that refuse deletions which the user did not see: another sync may have added objects since."""
+    from fleet.sync.options import SyncHooks
     from fleet.sync.result import refuse_new_deletions
 
-    shown_plans = {(result.stack, result.cluster): result.plan for result in planned.results}
+    shown_plans = {(result.stack, result.cluster): result.plan for result in shown.results}
 
-    def confirm(run: Run) -> None:
-        for result in run.results:
-            shown_plan = shown_plans.get((result.stack, result.cluster))
-            if result.plan and shown_plan:
-                refuse_new_deletions(shown_plan, result.plan)
+    class ShownHooks(SyncHooks):
+        def confirm(self, planned: Run) -> None:
+            for result in planned.results:
+                shown_plan = shown_plans.get((result.stack, result.cluster))
+                if result.plan and shown_plan:
+                    refuse_new_deletions(shown_plan, result.plan)
 
-    return confirm
+    return ShownHooks()
 
 
 def _drop_empty(run: Run) -> Run:

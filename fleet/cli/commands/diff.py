@@ -44,25 +44,19 @@ def diff(
     fleet diff --stack orders
     fleet diff --drift --expect-no-changes
     """
-    import asyncio
-
     from fleet.cli.gc import collect_rarely
     from fleet.cli.results import finish
+    from fleet.cli.sync_hooks import PlanningHooks
     from fleet.plan.drift import DifferenceKind, differences
-    from fleet.plan.ownership import RepositoryOwnership
-    from fleet.sync.options import SyncOptions
-    from fleet.sync.progress import show_progress
-    from fleet.sync.run import plan_fleet
-    from fleet.sync.source import evaluate_checkout, read_commit
-    from fleet.sync.targets import choose_targets
+    from fleet.sync.commit import CommitOptions, plan_commit
+    from fleet.sync.source import read_commit
 
     collect_rarely()
+    options = CommitOptions(
+        kubeconfig, stacks=stacks, clusters=clusters, take_over=take_over, renamed_from=renamed_from
+    )
     with read_commit(revision, known=True) as files:
-        evaluation = evaluate_checkout(files, stacks)
-    claim = RepositoryOwnership(files.identity, frozenset(take_over), frozenset(renamed_from))
-    options = SyncOptions(kubeconfig, claim=claim, accounts=files.repository.settings.trust.account)
-    with show_progress(quiet=form != "text", lines=False) as progress:
-        run = asyncio.run(plan_fleet(choose_targets(evaluation, stacks, clusters), options, progress))
+        run = plan_commit(files, options, PlanningHooks(form)).run
     differing = differences(result.plan for result in run.results if result.plan)
     if only_drift:
         differing = [difference for difference in differing if difference.why is DifferenceKind.DRIFT]

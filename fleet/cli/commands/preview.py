@@ -10,7 +10,7 @@ import click
 
 from fleet.cli.options import ownership_options, parse_page_url, selection_options
 from fleet.cli.output import print_message
-from fleet.cli.plans import count_changes, plan_output_option, print_plan, select_deletion_budget, write_page
+from fleet.cli.plans import count_changes, plan_output_option, print_plan, write_page
 from fleet.cli.results import collect_errors, finish, make_changes_error
 
 if TYPE_CHECKING:
@@ -105,17 +105,16 @@ def preview(
     fleet preview --base origin/main --head HEAD --live
     fleet preview --expect-no-changes -o json
     """
-    import asyncio
     from dataclasses import replace
 
     from fleet.cli.gc import collect_rarely
+    from fleet.cli.sync_hooks import PlanningHooks
     from fleet.plan.ownership import RepositoryOwnership
+    from fleet.sync.commit import CommitOptions, plan_commit
     from fleet.sync.options import SyncOptions
     from fleet.sync.progress import show_progress
     from fleet.sync.rollout.describe import describe_rollouts
-    from fleet.sync.run import plan_fleet
-    from fleet.sync.source import evaluate_checkout, read_commit, read_working_tree
-    from fleet.sync.targets import choose_targets
+    from fleet.sync.source import read_commit, read_working_tree
 
     collect_rarely()
     merging = bool(base or comment or comment_file)
@@ -152,16 +151,13 @@ def preview(
         print_plan(run, form, unchanged=show_unchanged, about=about)
         write_page(run, page, about)
         return finish(collect_errors(run.results), count_changes(run) if expect_no_changes else 0)
-    with read_commit(revision, known=True) if revision else read_working_tree() as files:
-        evaluation = evaluate_checkout(files, stacks)
-    claim = RepositoryOwnership(files.identity, frozenset(take_over), frozenset(renamed_from))
-    settings = files.repository.settings
-    sync_options = SyncOptions(
-        kubeconfig, budget=select_deletion_budget(settings), claim=claim, accounts=settings.trust.account, dry_run=live
+    flags = CommitOptions(
+        kubeconfig, stacks=stacks, clusters=clusters, take_over=take_over, renamed_from=renamed_from, dry_run=live
     )
-    with show_progress(quiet=form != "text", lines=False) as progress:
-        run = asyncio.run(plan_fleet(choose_targets(evaluation, stacks, clusters), sync_options, progress))
-    run = replace(run, remarks=(*run.remarks, *describe_rollouts(evaluation.stacks, run.results)))
+    with read_commit(revision, known=True) if revision else read_working_tree() as files:
+        planned = plan_commit(files, flags, PlanningHooks(form))
+    run = planned.run
+    run = replace(run, remarks=(*run.remarks, *describe_rollouts(planned.evaluation.stacks, run.results)))
     print_plan(run, form, unchanged=show_unchanged)
     write_page(run, page)
     return finish(collect_errors(run.results), count_changes(run) if expect_no_changes else 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,15 +17,11 @@ from fleet.cli.options import (
     wait_options,
 )
 from fleet.cli.output import emit_result, output_option, print_message
-from fleet.cli.plans import count_changes, select_deletion_budget, view_plan
+from fleet.cli.plans import count_changes
 from fleet.cli.results import collect_errors, finish, format_results, results_data
 
 if TYPE_CHECKING:
-    from fleet.approval.gate import ApprovalCheck
-    from fleet.errors import FleetError
     from fleet.sync.run import Run
-    from fleet.sync.source import Checkout
-    from fleet.sync.targets import ClusterTarget
 
 
 @click.command()
@@ -109,138 +105,62 @@ def sync(
     fleet sync --allow-deletes 12
     """
     from fleet.cli.gc import collect_rarely
-    from fleet.sync.report import check_destination
-    from fleet.sync.source import check_branch, evaluate_checkout, read_commit, select_clusters
+    from fleet.cli.sync_hooks import UserHooks
+    from fleet.sync.commit import CommitOptions, sync_commit
+    from fleet.sync.source import read_commit
 
     collect_rarely()
-    with read_commit(revision or "HEAD", known=True) as files:
-        for line in check_branch(files, any_branch=any_branch or dry_run or expect_no_changes):
-            print_message(line)
-        _check_signature(files, signers)
-        if status:
-            check_destination(files)
-        everything = require_approved or files.repository.settings.approval.required
-        evaluation = evaluate_checkout(files, () if everything else stacks)
 
-    import asyncio
+    def confirm(planned: Run) -> None:
+        if expect_no_changes:
+            finish(collect_errors(planned.results), count_changes(planned))
 
-    from fleet.approval.gate import ApprovalCheck
-    from fleet.cli.sync_hooks import UserHooks, make_rollout_context, make_suspension_reader
-    from fleet.plan.ownership import RepositoryOwnership
-    from fleet.plan.selection import Selection
-    from fleet.sync.options import SyncOptions
-    from fleet.sync.progress import show_progress
-    from fleet.sync.rollout.describe import describe_rollouts
-    from fleet.sync.run import plan_fleet, sync_fleet
-    from fleet.sync.safety import check_run
-    from fleet.sync.targets import choose_targets
-
-    narrowing = Selection(tuple(only), tuple(exclude))
-    chosen = select_clusters(evaluation, stacks)
-    selected = choose_targets(chosen, stacks, clusters, narrowing)
-    budget = select_deletion_budget(files.repository.settings, allow_deletes)
-    claim = RepositoryOwnership(files.identity, frozenset(take_over), frozenset(renamed_from))
-    gate = ApprovalCheck(files, evaluation, required=require_approved)
-    settings = files.repository.settings
-    options = SyncOptions(
-        kubeconfig,
+    hooks = UserHooks(
+        form,
+        confirm,
+        show_unchanged=show_unchanged,
+        ignore_rollout=ignore_rollout,
+        require_approved=require_approved,
+    )
+    options = CommitOptions(
+        kubeconfig=kubeconfig,
+        stacks=stacks,
+        clusters=clusters,
+        only=only,
+        exclude=exclude,
+        take_over=take_over,
+        renamed_from=renamed_from,
+        allow_deletes=allow_deletes,
         wait=wait,
         timeout=timeout,
-        budget=budget,
-        claim=claim,
-        accounts=settings.trust.account,
         dry_run=dry_run,
+        rollout=not ignore_rollout,
+        status=status,
+        require_approved=require_approved,
+        any_branch=any_branch or dry_run or expect_no_changes,
+        allow_earlier=revision is not None,
+        allow_rewritten=allow_rewritten,
+        signers=signers,
     )
-    rollout = (
-        None
-        if ignore_rollout or dry_run
-        else make_rollout_context(files, chosen, selected, wait=wait, read_records=status)
-    )
-    with show_progress(quiet=form != "text") as progress:
-
-        def confirm(planned: Run) -> None:
-            if form == "text":
-                progress.say(view_plan([result.branch for result in planned.results], "text", unchanged=show_unchanged))
-                for line in describe_rollouts(chosen.stacks, planned.results):
-                    print_message(line + (": ignored, as --ignore-rollout says" if ignore_rollout else ""))
-            narrowing.check(result.plan for result in planned.results if result.plan)
-            if expect_no_changes:
-                finish(collect_errors(planned.results), count_changes(planned))
-            check_run(
-                files,
-                chosen,
-                planned,
-                budget,
-                stacks=stacks,
-                remembered=status,
-                back=revision is not None,
-                rewritten=allow_rewritten,
-            )
-
-        if dry_run:
-            trial = asyncio.run(plan_fleet(selected, options, progress, revision=files.revision))
-            return _finish_trial(trial, files, form, gate, confirm)
-        suspensions = make_suspension_reader(chosen, clusters, kubeconfig) if clusters else None
-        hooks = UserHooks(confirm, approval=gate, rollout=rollout, suspensions=suspensions)
-        run = asyncio.run(sync_fleet(selected, options, progress, hooks, revision=files.revision))
+    with read_commit(revision or "HEAD", known=True) as files:
+        outcome = sync_commit(files, options, hooks)
+    run = outcome.run
+    if dry_run:
+        return _finish_trial(run, files.revision, form)
     errors = collect_errors(run.results) + [result.unhealthy for result in run.results if result.unhealthy]
-    status_error = _publish(files, run, selected, narrowed=bool(clusters), part=bool(narrowing)) if status else None
     emit_result({"revision": files.revision, **results_data(run.results)}, form, lambda: format_results(run.results))
     for line in run.remarks:
         print_message(line)
-    return finish([*errors, *([status_error] if status_error else [])])
+    return finish([*errors, *([outcome.status_error] if outcome.status_error else [])])
 
 
-def _finish_trial(run: Run, files: Checkout, form: str, gate: ApprovalCheck, confirm: Callable[[Run], None]) -> int:
-    """Print what a dry run would do, and return the exit code; raise what speaks against it."""
-    from dataclasses import replace
-
-    run = replace(run, results=tuple(gate.judge(run.results)))
-    confirm(run)
+def _finish_trial(run: Run, revision: str, form: str) -> int:
+    """Print the outcome of a dry run, and return the exit code; raise what speaks against it."""
     if form != "text":
         from fleet.plan.views.json import plan_data
 
         plan = plan_data([result.branch for result in run.results])
-        emit_result({"revision": files.revision, "plan": plan}, form, lambda: "")
+        emit_result({"revision": revision, "plan": plan}, form, lambda: "")
     for line in run.remarks:
         print_message(line)
     return finish(collect_errors(run.results))
-
-
-def _check_signature(files: Checkout, signers: Path | None) -> None:
-    """Raise an error if the user named signers and none of them signed the commit."""
-    if signers:
-        from fleet.sync.source import check_signature
-
-        assert files.git is not None  # noqa: S101 - commits come from git
-        check_signature(files.git, files.revision, signers)
-
-
-def _publish(
-    files: Checkout, run: Run, selected: Sequence[ClusterTarget], *, narrowed: bool, part: bool
-) -> FleetError | None:
-    """Write health into git; return the error if that fails: the clusters are changed, so it is raised last."""
-    from fleet.errors import FleetError
-    from fleet.sync.report import observed_results, publish_status, removed_placements
-
-    if part:
-        print_message("health was not written into git: only a part of the commit was applied")
-        return None
-    results = observed_results(run.results, run.looked_at, by_account=bool(files.repository.settings.trust.account))
-    seen = {(result.stack, result.cluster) for result in results}
-    unseen = [
-        f"{result.stack} on {result.cluster}" for result in run.results if (result.stack, result.cluster) not in seen
-    ]
-    if unseen:
-        more = f" and {len(unseen) - 5} more" if len(unseen) > 5 else ""
-        print_message(f"not written into git, since it could not be looked at from here: {', '.join(unseen[:5])}{more}")
-    try:
-        if narrowed:
-            publish_status(files, results)
-        else:
-            publish_status(files, results, gone=removed_placements(selected))
-    except FleetError as error:
-        error.message = f"health was not written into git: {error.message}"
-        error.hint = error.hint or "--no-status leaves it out"
-        return error
-    return None
