@@ -40,7 +40,7 @@ from fleet.sync.result import Result
 from fleet.sync.rollout.order import RolloutContext
 from fleet.sync.run import sync_fleet
 from fleet.sync.safety import Placements, check_removed_placements
-from fleet.sync.source import NO_FILES, Checkout
+from fleet.sync.source import NO_FILES, Commit
 
 HINT = "if it is meant, say so once: fleet agent --once --allow-rewritten"
 
@@ -86,7 +86,6 @@ class BundleReader:
         branch.
         """
         git = commit.files.git
-        assert git is not None  # noqa: S101 - the mirror's
         error: PolicyError | None = None
         if before is not None and before.rendered is not None:
             try:
@@ -130,7 +129,7 @@ class BundleReader:
         )
         return replace(evaluation, clusters=(replace(cluster, context=self.context),), stacks=stacks)
 
-    def _files(self, origin: FollowedRepository, git: Git, bundle: Bundle) -> Checkout:
+    def _files(self, origin: FollowedRepository, git: Git, bundle: Bundle) -> Commit:
         index = bundle.index
         settings = Settings(
             fleet=Fleet(index.fleet),
@@ -138,11 +137,12 @@ class BundleReader:
             budget=Budget(index.budget.deletions, index.budget.share),
             trust=Trust(account=index.account),
         )
-        return Checkout(
+        return Commit(
             Repository(NO_FILES, settings),
-            index.revision,
-            index.subject,
             git,
+            index.revision,
+            "",
+            index.subject,
             identity=index.fleet,
             remotes={settings.git.remote: self.report or origin.url},
         )
@@ -217,7 +217,6 @@ def sync_once(
 def _report(commit: EvaluatedCommit, results: list[Result]) -> None:
     """Write the results to the status branch."""
     files = commit.files
-    assert files.git is not None  # noqa: S101 - it is of a mirror
     settings = files.repository.settings.git
     reports = [commit.report(result, commit.revision) for result in results]
     remote = choose_remote(files.remotes, settings.remote)

@@ -17,14 +17,13 @@ from fleet.errors import ConfigurationError, FleetError, PolicyError
 from fleet.evaluate.result import Evaluation
 from fleet.git.history import first_parents
 from fleet.git.refs import Address
-from fleet.git.repository import Repository as Git
 from fleet.git.status import choose_remote
 from fleet.objects.desired import Desired, Key, StackCluster
 from fleet.plan import Plan
 from fleet.plan.effect import effect_of
 from fleet.plan.severity import severity_of
 from fleet.sync.result import Result
-from fleet.sync.source import Checkout
+from fleet.sync.source import Commit
 
 MOST_COMMITS = 5000  # that are looked back
 SHOWN = 8  # objects that a refusal names, and commits
@@ -41,7 +40,7 @@ class ApprovalCheck:
     `required`: the user says so, whatever fleet.toml says. `evaluation` is of all stacks.
     """
 
-    files: Checkout
+    files: Commit
     evaluation: Evaluation
     required: bool = False
     _history: ApprovalHistory | None = None
@@ -96,7 +95,7 @@ class ApprovalCheck:
         """Return the rule that holds. That of what is applied, by any stack, may be left only if that was approved."""
         wanted = Policy.of(self.files.repository.settings)
         before = read_policies(
-            self._git, lambda: self._remote, applied - {self.files.revision}, self.files.below, wanted
+            self.files.git, lambda: self._remote, applied - {self.files.revision}, self.files.below, wanted
         )
         for revision, applied_policy in before.items():
             if not applied_policy.required or applied_policy.state == wanted.state:
@@ -112,7 +111,7 @@ class ApprovalCheck:
         return replace(wanted, required=wanted.required or self.required)
 
     def _read_history(self, policy: Policy) -> ApprovalHistory:
-        git, revision = self._git, self.files.revision
+        git, revision = self.files.git, self.files.revision
         if git.shallow:
             raise ConfigurationError(
                 "approvals are looked for in the history of the branch, and this clone is shallow",
@@ -168,12 +167,6 @@ class ApprovalCheck:
     @property
     def _remote(self) -> Address | None:
         return choose_remote(self.files.remotes, self.files.repository.settings.git.remote)
-
-    @property
-    def _git(self) -> Git:
-        git = self.files.git
-        assert git is not None  # noqa: S101 - only commits are applied
-        return git
 
 
 def _waiting_error(pair: StackCluster, stack: str) -> PolicyError:

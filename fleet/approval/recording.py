@@ -11,13 +11,12 @@ from fleet.errors import ConfigurationError
 from fleet.evaluate.result import Evaluation
 from fleet.git.history import first_parent, first_parents
 from fleet.git.objects import Objects
-from fleet.git.repository import Repository as Git
 from fleet.git.status import choose_remote
 from fleet.plan import Plan
 from fleet.plan.severity import Severity
 from fleet.plan.step import plan_hash
 from fleet.preview.merge import MergePreview
-from fleet.sync.source import Checkout
+from fleet.sync.source import Commit
 
 
 def record_merge(preview: MergePreview, *, fork: bool = False) -> tuple[ApprovalRecord, bool]:
@@ -26,7 +25,7 @@ def record_merge(preview: MergePreview, *, fork: bool = False) -> tuple[Approval
     Returns the record, and False if it was there already.
     """
     files, sides = preview.sides.base, preview.sides
-    git = _git(files)
+    git = files.git
     edges = changes_of_merge(preview.before, preview.after, preview.changed, preview.live)
     with git.objects("read the rules of both sides") as objects:
         policy_before, policy_after = (
@@ -47,13 +46,13 @@ def record_merge(preview: MergePreview, *, fork: bool = False) -> tuple[Approval
 
 
 def record_commit(
-    files: Checkout, evaluation: Evaluation, plans: Sequence[Plan], note: str
+    files: Commit, evaluation: Evaluation, plans: Sequence[Plan], note: str
 ) -> tuple[ApprovalRecord, bool]:
     """Record what a sync of a commit would do in the clusters now, the most of it included.
 
     Returns the record, and False if it was there already.
     """
-    git = _git(files)
+    git = files.git
     commit = git.resolve(files.revision)
     edges, settings = changes_of_plans(evaluation, plans), files.repository.settings
     policy, remote = Policy.of(settings), choose_remote(files.remotes, settings.git.remote)
@@ -74,9 +73,9 @@ def record_commit(
     return record, any(written)
 
 
-def _record_on_branch(files: Checkout, record: ApprovalRecord, branch: str) -> bool:
+def _record_on_branch(files: Commit, record: ApprovalRecord, branch: str) -> bool:
     remote = choose_remote(files.remotes, files.repository.settings.git.remote)
-    git = _git(files)
+    git = files.git
     history = first_parents(git, git.resolve(files.revision), files.below, most=MOST_RECORDS)
     return write_record(git, remote, branch, record, merged={past_commit.tree for past_commit in history})
 
@@ -94,9 +93,3 @@ def _subtree(objects: Objects, tree: str, below: str) -> str:
     if directory is None or directory.kind != "tree":
         raise ConfigurationError(f"after the merge there is no directory {below!r}")
     return directory.id
-
-
-def _git(files: Checkout) -> Git:
-    git = files.git
-    assert git is not None  # noqa: S101 - commits are of one
-    return git

@@ -30,7 +30,7 @@ from fleet.sync.result import Result
 from fleet.sync.rollout.approvals import Approvals
 from fleet.sync.rollout.gates import RolloutState
 from fleet.sync.safety import Placements, check_removed_placements
-from fleet.sync.source import Checkout
+from fleet.sync.source import Commit
 from fleet.sync.targets import check_cluster
 
 
@@ -114,7 +114,7 @@ def select_clusters(evaluation: Evaluation, names: Collection[str]) -> tuple[str
 
 
 def publish_bundles(
-    files: Checkout,
+    files: Commit,
     evaluation: Evaluation,
     options: PublishOptions,
     remote: Address | None,
@@ -126,7 +126,7 @@ def publish_bundles(
 
     A cluster is written if nothing is refused in it, whatever was refused in the others.
     """
-    git, settings = _git(files), files.repository.settings
+    git, settings = files.git, files.repository.settings
     clusters = select_clusters(evaluation, options.clusters)
     if not options.secrets:
         check_secrets(evaluation.stacks, frozenset(clusters))
@@ -165,7 +165,7 @@ def publish_bundles(
 
 
 def read_agent_states(
-    files: Checkout, pairs: Collection[StackCluster], records: Mapping[StackCluster, StatusRecord]
+    files: Commit, pairs: Collection[StackCluster], records: Mapping[StackCluster, StatusRecord]
 ) -> dict[StackCluster, RolloutState]:
     """Return the state of stacks in clusters that pull, for a run that reaches the others.
 
@@ -173,7 +173,7 @@ def read_agent_states(
     """
     settings = files.repository.settings.git
     remote = choose_remote(files.remotes, settings.remote)
-    bundles = read_bundles(_git(files), remote, settings.rendered, sorted({cluster for _, cluster in pairs}))
+    bundles = read_bundles(files.git, remote, settings.rendered, sorted({cluster for _, cluster in pairs}))
     return {
         pair: state_from_record(records.get(pair), files.revision, BundledStack.of(bundles[pair[1]], pair[0]))
         for pair in pairs
@@ -213,7 +213,7 @@ class _StackStates:
 
 
 def _judge_changes(
-    files: Checkout,
+    files: Commit,
     evaluation: Evaluation,
     plan: BundlePlan,
     before: Mapping[str, Bundle],
@@ -246,7 +246,7 @@ def _join_bundles(bundles: Iterable[Bundle]) -> Evaluation:
     )
 
 
-def _make_header(files: Checkout, allowance: DeletionBudget, options: PublishOptions) -> BundleHeader:
+def _make_header(files: Commit, allowance: DeletionBudget, options: PublishOptions) -> BundleHeader:
     settings = files.repository.settings
     if not files.identity:
         raise ConfigurationError(
@@ -287,8 +287,3 @@ def _check_departures(
     known_placements = {(stack, cluster) for cluster, bundle in before.items() for stack in bundle.stack_names}
     known_placements |= {(record.stack, record.cluster) for record in records}
     check_removed_placements({*known_placements, *placed.pairs}, placed, allowance)
-
-
-def _git(files: Checkout) -> Git:
-    assert files.git is not None  # noqa: S101 - only commits are rendered for agents
-    return files.git

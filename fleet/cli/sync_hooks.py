@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fleet.sync.result import ApprovalCheck
     from fleet.sync.rollout.gates import RolloutState
     from fleet.sync.run import Run
-    from fleet.sync.source import Checkout
+    from fleet.sync.source import Commit
 
 
 class PlanningHooks(CommitHooks):
@@ -63,17 +63,17 @@ class UserHooks(CommitHooks):
     def tell(self, remark: str) -> None:
         print_message(remark)
 
-    def make_approval_check(self, checkout: Checkout, evaluation: Evaluation) -> ApprovalCheck:
+    def make_approval_check(self, commit: Commit, evaluation: Evaluation) -> ApprovalCheck:
         from fleet.approval import gate
 
-        return gate.ApprovalCheck(checkout, evaluation, required=self._require_approved)
+        return gate.ApprovalCheck(commit, evaluation, required=self._require_approved)
 
     def read_agent_states(
-        self, checkout: Checkout, placements: Collection[StackCluster], records: Mapping[StackCluster, StatusRecord]
+        self, commit: Commit, placements: Collection[StackCluster], records: Mapping[StackCluster, StatusRecord]
     ) -> Mapping[StackCluster, RolloutState]:
         from fleet.bundle.publish import read_agent_states
 
-        return read_agent_states(checkout, placements, records)
+        return read_agent_states(commit, placements, records)
 
     def show_plan(self, planned: Run, evaluation: Evaluation) -> None:
         from fleet.cli.plans import view_plan

@@ -39,7 +39,8 @@ from fleet.sync.progress import Progress
 from fleet.sync.result import Result
 from fleet.sync.rollout.describe import describe_rollouts
 from fleet.sync.run import NO_HOOKS, Run, plan_fleet
-from fleet.sync.source import Checkout, read_commit
+from fleet.sync.source import Commit as BaseCommit
+from fleet.sync.source import read_commit
 from fleet.sync.targets import ClusterTarget, choose_targets
 
 
@@ -47,7 +48,7 @@ from fleet.sync.targets import ClusterTarget, choose_targets
 class Sides:
     """The two sides of a preview: the base, and the base with the head merged."""
 
-    base: Checkout
+    base: BaseCommit
     merged: Repository  # the files after the merge: with the settings of the base, and never trusted
     before: Commit
     head: Commit
@@ -56,14 +57,13 @@ class Sides:
 
 
 @contextmanager
-def open_sides(base: str, head: str, start: Path | None = None, *, known: Checkout | None = None) -> Iterator[Sides]:
+def open_sides(base: str, head: str, start: Path | None = None, *, known: BaseCommit | None = None) -> Iterator[Sides]:
     """Open both sides for as long as the block lasts.
 
     `known` is the base where the caller has it: of a mirror, without a clone.
     """
     with nullcontext(known) if known else read_commit(base, start, known=True) as files:
         git = files.git
-        assert git is not None  # noqa: S101 - a commit is of one
         before, after = git.resolve(base), git.resolve(head)
         tree = Tree(git.git, merged_tree(git, before, after), f"{after.short} merged into {before.short}")
         below = Path(known.below) if known else find_root(start).relative_to(git.root.resolve())
@@ -182,7 +182,7 @@ def preview_merge(
     clusters: Sequence[str] = (),
     pool: Pool | None = None,
     keep: Callable[[MergePreview], None] = lambda merged: None,
-    known: Checkout | None = None,
+    known: BaseCommit | None = None,
 ) -> tuple[Run, ViewHeader]:
     """Return the plans and what they are about.
 

@@ -145,7 +145,6 @@ class BundlePublisher:
         """
         dates: dict[StackCluster, tuple[str, float]] = {}
         git = current.files.git
-        assert git is not None  # noqa: S101 - it is of a mirror
         for (name, cluster), state in published.standings.items():
             bundle = published.bundles.get(cluster)
             part = bundle.parts.get(name) if bundle else None
@@ -168,13 +167,11 @@ class BundlePublisher:
     def _records(self, current: EvaluatedCommit) -> list[StatusRecord]:
         """Read the status records of agents."""
         git, branch = current.files.git, current.files.repository.settings.git.status_branch
-        assert git is not None  # noqa: S101 - it is of a mirror
         return read_reports(git, _find_remote(current), self.options.reports, branch)
 
     def _tell(self, current: EvaluatedCommit, clusters: Iterable[str], problem: FleetError) -> None:
         """Write an error where agents of some clusters read their bundles."""
         git, settings = current.files.git, current.files.repository.settings.git
-        assert git is not None  # noqa: S101
         error = self._trouble or CommitError(current.revision, problem.message)
         publish_error(git, _find_remote(current), settings.rendered, clusters, error)
 

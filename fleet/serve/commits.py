@@ -35,7 +35,7 @@ from fleet.sync.report import make_report, removed_placements
 from fleet.sync.result import Result, WaitingError
 from fleet.sync.rollout import approvals
 from fleet.sync.safety import Placements
-from fleet.sync.source import NO_FILES, Checkout, open_checkout
+from fleet.sync.source import NO_FILES, Commit, open_checkout
 from fleet.sync.targets import ClusterTarget, choose_targets
 from fleet.text import without_credentials
 
@@ -98,7 +98,7 @@ class FollowedRepository:
 class EvaluatedCommit:
     """Commit with what it wants: its settings and its evaluation."""
 
-    files: Checkout
+    files: Commit
     evaluation: Evaluation = field(repr=False)
     rendered: Bundle | None = field(default=None, repr=False)  # the bundle, if an agent read it
 
@@ -205,14 +205,14 @@ def evaluate_commit(
         previous = _find_previous(mirror, before, resolved.id, repository)
         evaluation = evaluate(repository, twice=True, pool=pool, before=previous).check()
     settings = repository.settings
-    files = Checkout(
+    files = Commit(
         Repository(NO_FILES, settings),
-        resolved.id,
-        resolved.subject,
         git,
+        resolved.id,
+        resolved.tree,
+        resolved.subject,
         identity=repository_identity(settings.fleet.name, remote=origin.url),
         remotes={settings.git.remote: origin.url},
-        tree=resolved.tree,
     )
     return EvaluatedCommit(files, evaluation)
 
@@ -298,7 +298,6 @@ class EvaluatingReader:
         self, found: EvaluatedCommit, before: EvaluatedCommit | None, memory: Callable[[], Iterable[StatusRecord]]
     ) -> None:
         git = found.files.git
-        assert git is not None  # noqa: S101 - the mirror's
         followed = (before.revision, Placements.of(before.evaluation).pairs) if before else None
         check_commit_safety(git, found.revision, found.evaluation, budget_of(found), before=followed, memory=memory)
 

@@ -241,7 +241,6 @@ class _ServiceHooks(SyncHooks):
         """Return the check of a commit before its plans are applied."""
         current, reconciler = self._current, self._reconciler
         git = current.files.git
-        assert git is not None  # noqa: S101 - the mirror's
         gate = ApprovalCheck(current.files, current.evaluation, required=reconciler.options.require_approved)
         results, tracker = reconciler.reporter.results, reconciler.tracker
         return ApplyCheck(git, current.revision, gate, results.is_applied, tracker.record_of)

@@ -35,7 +35,7 @@ from fleet.plan.budget import DeletionBudget, check_budget, lost_objects
 from fleet.plan.drift import drift_error
 from fleet.sync.result import ApprovalCheck, Result, WaitingError
 from fleet.sync.safety import Placements, check_ancestry, check_removed_placements
-from fleet.sync.source import Checkout
+from fleet.sync.source import Commit
 
 HINT = "if it is meant, say so once: fleet sync --allow-rewritten"
 
@@ -78,10 +78,9 @@ def _was_applied_elsewhere(git: Repository, revision: str, applied: Collection[s
     return revision in applied or len(git.outside(unknown, revision)) < len(unknown)
 
 
-def read_status_records(files: Checkout) -> list[StatusRecord]:
+def read_status_records(files: Commit) -> list[StatusRecord]:
     """Return the records of the status branch: none if it does not exist yet. Raise the error if it cannot be read."""
     settings, git = files.repository.settings.git, files.git
-    assert git is not None  # noqa: S101 - it is of a mirror
     remote = choose_remote(files.remotes, settings.remote)
     return list(read_status(git, remote=remote, branch=settings.status_branch).records)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fleet.sync.source import Checkout, check_branch, check_signature, evaluate_checkout, select_clusters
+from fleet.sync.source import Checkout, Commit, check_branch, check_signature, evaluate_checkout, select_clusters
 
 if TYPE_CHECKING:
     from fleet.errors import FleetError
@@ -77,12 +77,12 @@ class CommitHooks:
     def tell(self, remark: str) -> None:
         """Tell the user something about the run that is no result of it."""
 
-    def make_approval_check(self, checkout: Checkout, evaluation: Evaluation) -> ApprovalCheck | None:
+    def make_approval_check(self, commit: Commit, evaluation: Evaluation) -> ApprovalCheck | None:
         """Return what judges whether the plans were approved; `evaluation` is of all stacks."""
         return None
 
     def read_agent_states(
-        self, checkout: Checkout, placements: Collection[StackCluster], records: Mapping[StackCluster, StatusRecord]
+        self, commit: Commit, placements: Collection[StackCluster], records: Mapping[StackCluster, StatusRecord]
     ) -> Mapping[StackCluster, RolloutState]:
         """Return how stacks stand in clusters that only their agents reach."""
         return {}
@@ -137,38 +137,37 @@ def plan_commit(checkout: Checkout, options: CommitOptions, hooks: CommitHooks =
             return CommitRun(thread.run(work), evaluation)
 
 
-def sync_commit(checkout: Checkout, options: CommitOptions, hooks: CommitHooks = NO_HOOKS) -> CommitRun:
+def sync_commit(commit: Commit, options: CommitOptions, hooks: CommitHooks = NO_HOOKS) -> CommitRun:
     """Make all clusters what the commit says, and write their health into git.
 
     Raise an error before the first write if the commit is of another branch or not signed, if the run would take away
     more than it may, and if `hooks.confirm` raises one. What goes wrong with a single stack is in the results.
     """
-    for remark in check_branch(checkout, any_branch=options.any_branch):
+    for remark in check_branch(commit, any_branch=options.any_branch):
         hooks.tell(remark)
     if options.signers:
-        assert checkout.git is not None  # noqa: S101 - commits come from git
-        check_signature(checkout.git, checkout.revision, options.signers)
+        check_signature(commit.git, commit.revision, options.signers)
     if options.status:
         from fleet.sync.report import check_destination  # noqa: PLC0415
 
-        check_destination(checkout)
-    approvals = options.require_approved or checkout.repository.settings.approval.required
+        check_destination(commit)
+    approvals = options.require_approved or commit.repository.settings.approval.required
     named = () if approvals else options.stacks
-    with _evaluate_and_read(checkout, options, hooks, named) as (everything, thread, early):
+    with _evaluate_and_read(commit, options, hooks, named) as (everything, thread, early):
         from fleet.sync.run import plan_fleet, sync_fleet  # noqa: PLC0415
         from fleet.sync.run_hooks import CommitRunHooks, EvaluatedRun  # noqa: PLC0415
 
         evaluation = select_clusters(everything, options.stacks)
         targets = _choose_targets(evaluation, options)
-        evaluated = EvaluatedRun(checkout, options, evaluation, targets, _selection(options))
+        evaluated = EvaluatedRun(commit, options, evaluation, targets, _selection(options))
         run_hooks = CommitRunHooks(hooks, evaluated, everything, early.options)
         with hooks.show_progress() as progress:
             arguments = (targets, early.options, progress, run_hooks)
             if options.dry_run:
-                trial = thread.run(plan_fleet(*arguments, revision=checkout.revision, early=early))
+                trial = thread.run(plan_fleet(*arguments, revision=commit.revision, early=early))
                 return CommitRun(run_hooks.confirm_trial(trial), evaluation)
-            run = thread.run(sync_fleet(*arguments, revision=checkout.revision, early=early))
-    return CommitRun(run, evaluation, _publish(checkout, options, hooks, run, targets) if options.status else None)
+            run = thread.run(sync_fleet(*arguments, revision=commit.revision, early=early))
+    return CommitRun(run, evaluation, _publish(commit, options, hooks, run, targets) if options.status else None)
 
 
 @contextmanager
@@ -206,7 +205,7 @@ def _choose_targets(evaluation: Evaluation, options: CommitOptions) -> tuple[Clu
 
 
 def _publish(
-    checkout: Checkout, options: CommitOptions, hooks: CommitHooks, run: Run, targets: Sequence[ClusterTarget]
+    commit: Commit, options: CommitOptions, hooks: CommitHooks, run: Run, targets: Sequence[ClusterTarget]
 ) -> FleetError | None:
     """Write health into git; return the error if that fails: the clusters are changed, so the caller raises it last."""
     from fleet.errors import FleetError  # noqa: PLC0415
@@ -215,15 +214,15 @@ def _publish(
     if options.only or options.exclude:
         hooks.tell("health was not written into git: only a part of the commit was applied")
         return None
-    by_account = bool(checkout.repository.settings.trust.account)
+    by_account = bool(commit.repository.settings.trust.account)
     results = observed_results(run.results, run.looked_at, by_account=by_account)
     if unseen := _describe_unseen(run.results, results):
         hooks.tell(f"not written into git, since it could not be looked at from here: {unseen}")
     try:
         if options.clusters:
-            publish_status(checkout, results)
+            publish_status(commit, results)
         else:
-            publish_status(checkout, results, gone=removed_placements(targets))
+            publish_status(commit, results, gone=removed_placements(targets))
     except FleetError as error:
         error.message = f"health was not written into git: {error.message}"
         error.hint = error.hint or "--no-status leaves it out"

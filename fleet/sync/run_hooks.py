@@ -24,7 +24,7 @@ from fleet.sync.rollout.approvals import Approvals, read_approvals
 from fleet.sync.rollout.order import RolloutContext, unchanged_stacks, watched_stacks
 from fleet.sync.run import Run
 from fleet.sync.safety import check_run
-from fleet.sync.source import Checkout
+from fleet.sync.source import Commit
 from fleet.sync.suspension import NOWHERE, SuspensionLookup, suspensions_elsewhere
 from fleet.sync.targets import ClusterTarget
 from fleet.times import seconds
@@ -34,7 +34,7 @@ from fleet.times import seconds
 class EvaluatedRun:
     """What is known of a run once its commit is evaluated."""
 
-    checkout: Checkout
+    commit: Commit
     options: CommitOptions
     evaluation: Evaluation  # of the stacks that the run is about
     targets: Sequence[ClusterTarget]
@@ -58,7 +58,7 @@ class CommitRunHooks(ReadingHooks):
         super().__init__(caller)
         self.evaluated = evaluated
         self.run = run
-        self.approval = caller.make_approval_check(evaluated.checkout, everything)
+        self.approval = caller.make_approval_check(evaluated.commit, everything)
         if evaluated.options.rollout and not evaluated.options.dry_run:
             self.rollout = make_rollout_context(evaluated, caller)
 
@@ -74,12 +74,12 @@ class CommitRunHooks(ReadingHooks):
         )
 
     def confirm(self, planned: Run) -> None:
-        checkout, options = self.evaluated.checkout, self.evaluated.options
+        commit, options = self.evaluated.commit, self.evaluated.options
         self.caller.show_plan(planned, self.evaluated.evaluation)
         self.evaluated.selection.check(result.plan for result in planned.results if result.plan)
         self.caller.confirm(planned)
         check_run(
-            checkout,
+            commit,
             self.evaluated.evaluation,
             planned,
             self.run.budget,
@@ -99,18 +99,17 @@ class CommitRunHooks(ReadingHooks):
 
 def make_rollout_context(evaluated: EvaluatedRun, caller: CommitHooks) -> RolloutContext:
     """Return the rollout context of a run. Git is read only for what stacks need, the status branch if it may be."""
-    checkout, options, evaluation = evaluated.checkout, evaluated.options, evaluated.evaluation
-    settings, git = checkout.repository.settings.git, checkout.git
-    assert git is not None  # noqa: S101 - commits come from git
+    commit, options, evaluation = evaluated.commit, evaluated.options, evaluated.evaluation
+    settings, git = commit.repository.settings.git, commit.git
 
     def approvals() -> Approvals:
-        return read_approvals(git, choose_remote(checkout.remotes, settings.remote))
+        return read_approvals(git, choose_remote(commit.remotes, settings.remote))
 
     records: dict[StackCluster, StatusRecord] = {}
     pulled = _list_pulled(evaluation)
     if options.status and (pulled or any(seconds(stack.rollout.soak) for stack in evaluation.stacks)):
         with suppress(FleetError):  # then what is healthy counts as so from now on, and agents as not heard of
-            remote = choose_remote(checkout.remotes, settings.remote)
+            remote = choose_remote(commit.remotes, settings.remote)
             status = read_status(git, remote=remote, branch=settings.status_branch)
             records = {(record.stack, record.cluster): record for record in status.records}
     return RolloutContext(
@@ -119,7 +118,7 @@ def make_rollout_context(evaluated: EvaluatedRun, caller: CommitHooks) -> Rollou
         approvals=approvals,
         bystanders=unchanged_stacks(evaluation, evaluated.targets),
         told=records,
-        elsewhere=caller.read_agent_states(checkout, pulled, records) if pulled else {},
+        elsewhere=caller.read_agent_states(commit, pulled, records) if pulled else {},
     )
 
 

@@ -26,7 +26,7 @@ from fleet.objects.desired import StackCluster
 from fleet.plan import Plan
 from fleet.plan.budget import DeletionBudget, count_lost_objects
 from fleet.sync.run import Run
-from fleet.sync.source import Checkout
+from fleet.sync.source import Commit
 from fleet.text import count_noun
 
 MOST_NAMES = 5
@@ -156,7 +156,7 @@ def check_ancestry(
 
 
 def check_run(
-    files: Checkout,
+    commit: Commit,
     evaluation: Evaluation,
     planned: Run,
     allowance: DeletionBudget,
@@ -171,33 +171,32 @@ def check_run(
     Not `remembered`: the status branch is neither read nor written. `rewritten`: the user allows a rewritten history.
     """
     plans = [result.plan for result in planned.results if result.plan and not result.problem]
-    if files.git is not None and not rewritten:
-        check_ancestry(files.git, files.revision, plans, back=back, deepened=lambda git: _deepen_history(files, git))
+    if not rewritten:
+        check_ancestry(commit.git, commit.revision, plans, back=back, deepened=lambda git: _deepen_history(commit, git))
     placed = Placements.of(evaluation, stacks)
     placements = {*placed.pairs, *((plan.stack, plan.cluster) for plan in plans)}
     check_removed_placements(placements if placed.stacks else {*placements, *planned.orphans}, placed, allowance)
-    if not remembered or files.git is None:
+    if not remembered:
         return
     fresh = any(count_lost_objects(plan) for plan in plans)
-    known_placements = _read_known_placements(files, fresh=fresh)
+    known_placements = _read_known_placements(commit, fresh=fresh)
     try:
         check_removed_placements({*(known_placements or ()), *placements}, placed, allowance)
     except PolicyError:
         if fresh:
             raise
-        check_removed_placements({*(_read_known_placements(files, fresh=True) or ()), *placements}, placed, allowance)
+        check_removed_placements({*(_read_known_placements(commit, fresh=True) or ()), *placements}, placed, allowance)
 
 
-def _deepen_history(files: Checkout, git: Repository) -> Repository:
+def _deepen_history(commit: Commit, git: Repository) -> Repository:
     """Return the repository with the whole history of the synced branch, fetched from its remote."""
-    settings = files.repository.settings.git
-    return with_history(git, choose_remote(files.remotes, settings.remote), settings.branch)
+    settings = commit.repository.settings.git
+    return with_history(git, choose_remote(commit.remotes, settings.remote), settings.branch)
 
 
-def _read_known_placements(files: Checkout, *, fresh: bool) -> frozenset[StackCluster] | None:
+def _read_known_placements(commit: Commit, *, fresh: bool) -> frozenset[StackCluster] | None:
     """Return the placements on the status branch: of this clone if it has them and not `fresh`, else the remote's."""
-    settings, git = files.repository.settings.git, files.git
-    assert git is not None  # noqa: S101 - the caller has checked that there is one
-    remote = choose_remote(files.remotes, settings.remote)
+    settings, git = commit.repository.settings.git, commit.git
+    remote = choose_remote(commit.remotes, settings.remote)
     placements = None if fresh else read_placements(git, remote, branch=settings.status_branch, fresh=False)
     return placements if placements is not None else read_placements(git, remote, branch=settings.status_branch)

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 from fleet.errors import ConfigurationError, FleetError, NotFoundError
 from fleet.evaluate.result import Evaluation
 from fleet.git import refs
-from fleet.git.repository import Commit, Dirt
+from fleet.git.repository import Commit as GitCommit
+from fleet.git.repository import Dirt
 from fleet.git.repository import Repository as Git
 from fleet.git.signature import verify_signature
 from fleet.git.status_records import clean
@@ -39,38 +40,56 @@ NO_FILES = Path(os.devnull) / "remembered"  # no directory, and none can be crea
 
 
 @dataclass(frozen=True, slots=True)
-class Checkout:
-    """Directory to evaluate. `revision` is the commit's id, "" for the working tree."""
+class WorkingTree:
+    """The files of the working tree, committed or not."""
 
     repository: Repository
-    revision: str = ""
-    subject: str = ""
-    git: Git | None = None
-    remarks: tuple[str, ...] = ()  # what the user should know about these files
+    git: Git | None = None  # None where no git repository has these files
     identity: str = ""  # of the repository, see fleet.repository.repository
     remotes: Mapping[str, str] = field(default_factory=dict)  # name → address
-    tree: str = ""  # git's id of the tree of all files; "" for the working tree
+
+    @property
+    def revision(self) -> str:
+        """Return "": it is no commit."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The files of a commit."""
+
+    repository: Repository  # with the commit's own settings
+    git: Git
+    revision: str  # the commit's id
+    tree: str  # git's id of the tree of all files; "" for a bundle, whose files git has elsewhere
+    subject: str = ""
+    identity: str = ""  # of the repository, see fleet.repository.repository
+    remotes: Mapping[str, str] = field(default_factory=dict)  # name → address
     below: str = ""  # the directory of the files in git's tree, "" at its top
     remembered: Evaluation | None = None  # from the cache; then the files themselves are not written out
     outside: str = ""  # why it is no commit of the branch that fleet.toml names; "" if it is, or may be
+    remarks: tuple[str, ...] = ()  # what the user should know about these files
 
     @property
     def title(self) -> str:
-        return f"{self.revision[:8]} {self.subject}".strip() if self.revision else "the working tree"
+        return f"{self.revision[:8]} {self.subject}".strip()
+
+
+Checkout = WorkingTree | Commit
 
 
 @contextmanager
-def read_working_tree(start: Path | None = None) -> Iterator[Checkout]:
+def read_working_tree(start: Path | None = None) -> Iterator[WorkingTree]:
     """Yield the files of the working tree, committed or not."""
     repository = Repository.find(start)
     git = _find_git(repository.root)
     remotes = git.remotes() if git else {}
     identity = _find_identity(repository.settings, git, repository.root, remotes)
-    yield Checkout(repository, git=git, identity=identity, remotes=remotes)
+    yield WorkingTree(repository, git, identity, remotes)
 
 
 @contextmanager
-def read_commit(revision: str = "HEAD", start: Path | None = None, *, known: bool = False) -> Iterator[Checkout]:
+def read_commit(revision: str = "HEAD", start: Path | None = None, *, known: bool = False) -> Iterator[Commit]:
     """Yield the files of a commit, settings included; the working tree only tells which repository is meant.
 
     With `known`, an evaluation that is in the cache is used, and then there are no files.
@@ -89,42 +108,41 @@ def read_commit(revision: str = "HEAD", start: Path | None = None, *, known: boo
         ]
         remotes = git.remotes()
         identity = _find_identity(repository.settings, git, directory, remotes)
-        inside = "" if below == Path() else below.as_posix()
-        yield Checkout(
+        yield Commit(
             repository,
-            commit.id,
-            commit.subject,
             git,
-            tuple(filter(None, remarks)),
+            commit.id,
+            tree,
+            commit.subject,
             identity,
             remotes,
-            tree,
-            inside,
-            remembered,
-            outside,
+            below="" if below == Path() else below.as_posix(),
+            remembered=remembered,
+            outside=outside,
+            remarks=tuple(filter(None, remarks)),
         )
 
 
-def check_branch(files: Checkout, *, any_branch: bool) -> tuple[str, ...]:
+def check_branch(commit: Commit, *, any_branch: bool) -> tuple[str, ...]:
     """Return all that the user should know about the commit before it is applied.
 
     Raise ConfigurationError when it is a commit of another branch than the synced one, without `any_branch`.
     """
-    if not files.outside:
-        return files.remarks
-    usual = files.repository.settings.git.branch
+    if not commit.outside:
+        return commit.remarks
+    usual = commit.repository.settings.git.branch
     if not any_branch:
         raise ConfigurationError(
-            f"{files.outside}, and fleet.toml says that {usual} is synced",
+            f"{commit.outside}, and fleet.toml says that {usual} is synced",
             hint=f"git switch {usual}; or apply it all the same with --any-branch: {usual} is then refused as "
             "rewritten until it has these commits. If another branch is meant for good, say so under [git] branch",
         )
-    after = f"{usual} will be refused as rewritten until it has {files.revision[:8]}"
-    return (*files.remarks, f"{files.outside}: {after}")
+    after = f"{usual} will be refused as rewritten until it has {commit.revision[:8]}"
+    return (*commit.remarks, f"{commit.outside}: {after}")
 
 
 @contextmanager
-def _open_files(git: Git, commit: Commit, below: Path, tree: str) -> Iterator[tuple[Repository, Evaluation | None]]:
+def _open_files(git: Git, commit: GitCommit, below: Path, tree: str) -> Iterator[tuple[Repository, Evaluation | None]]:
     """Yield the repository of a commit: with its cached evaluation, or in a directory removed after the block."""
     from fleet.evaluate.cache import load_evaluation  # noqa: PLC0415 - not needed to read the working tree
 
@@ -172,7 +190,7 @@ def _find_first_commit(git: Git) -> str:
     return min(output.text.split(), default="") if output.status == 0 else ""
 
 
-def _off_branch_reason(git: Git, commit: Commit, settings: GitSettings, branch: str | None) -> tuple[str, str]:
+def _off_branch_reason(git: Git, commit: GitCommit, settings: GitSettings, branch: str | None) -> tuple[str, str]:
     """Return why the commit is not of the synced branch, and a remark where this clone cannot know; each may be "".
 
     `branch` is the one that HEAD is on. A commit without one, which the user names or CI checks out, is of the synced
@@ -189,7 +207,7 @@ def _off_branch_reason(git: Git, commit: Commit, settings: GitSettings, branch: 
     return f"{commit.short} is not on the branch {settings.branch}", ""
 
 
-def _describe_unpushed(git: Git, commit: Commit, settings: GitSettings, *, elsewhere: bool) -> str:
+def _describe_unpushed(git: Git, commit: GitCommit, settings: GitSettings, *, elsewhere: bool) -> str:
     """Return a remark on commits that the remote's branch does not have, as this clone knows it; "" if there are none.
 
     `elsewhere`: commits that no branch of the remote has.
@@ -235,33 +253,37 @@ PAST = 5  # earlier commits that are looked up in the cache, from the newest
 
 
 def evaluate_checkout(
-    files: Checkout, stacks: Sequence[str], prepare: Callable[[], OnClusters] | None = None
+    checkout: Checkout, stacks: Sequence[str], prepare: Callable[[], OnClusters] | None = None
 ) -> Evaluation:
     """Return the evaluation of the files, with names of these stacks only; raise its problems.
 
     `prepare` is called while the processes that evaluate start. It returns a function that is called with the clusters
     as soon as they are known, which is before the stacks are evaluated; not if the evaluation is in the cache.
     """
-    if files.remembered is not None:
+    commit = checkout if isinstance(checkout, Commit) else None
+    if commit and commit.remembered is not None:
         if prepare:
             prepare()
-        return select_clusters(files.remembered, stacks)
+        return select_clusters(commit.remembered, stacks)
     from fleet.evaluate.pool import Pool  # noqa: PLC0415 - this and what follows is needed only now
 
-    twice = bool(files.tree)
-    with Pool(twice=twice) as pool:
+    with Pool(twice=commit is not None) as pool:
         from fleet.evaluate.evaluation import evaluate, ignore_clusters  # noqa: PLC0415 - while the pool warms up
 
         on_clusters = prepare() if prepare else ignore_clusters
-        remembered, before = _find_previous(files) if twice else (None, None)
-        names = list(stacks) or None
+        remembered, before = _find_previous(commit) if commit else (None, None)
         evaluation = evaluate(
-            files.repository, stacks=names, pool=pool, twice=twice, before=before, on_clusters=on_clusters
+            checkout.repository,
+            stacks=list(stacks) or None,
+            pool=pool,
+            twice=commit is not None,
+            before=before,
+            on_clusters=on_clusters,
         ).check()
-    if files.tree and not stacks:
+    if commit and not stacks:
         from fleet.evaluate.cache import store_evaluation  # noqa: PLC0415
 
-        store_evaluation(files.tree, files.repository.settings, evaluation, remembered)
+        store_evaluation(commit.tree, commit.repository.settings, evaluation, remembered)
     return evaluation
 
 
@@ -315,7 +337,7 @@ def _reuse_evaluation(
     )
 
 
-def _find_previous(files: Checkout) -> tuple[CachedEvaluation | None, PreviousEvaluation | None]:
+def _find_previous(commit: Commit) -> tuple[CachedEvaluation | None, PreviousEvaluation | None]:
     """Return the newest cached evaluation of the history and what of it is valid for this commit, or None twice.
 
     That may be the evaluation of this very commit, with some files missing from the cache.
@@ -323,14 +345,13 @@ def _find_previous(files: Checkout) -> tuple[CachedEvaluation | None, PreviousEv
     from fleet.evaluate.cache import is_known, load_evaluation  # noqa: PLC0415
     from fleet.git.history import first_parents  # noqa: PLC0415
 
-    if files.git is None:
-        return None, None
-    history = first_parents(files.git, files.git.resolve(files.revision), files.below, most=PAST + 1)
+    git = commit.git
+    history = first_parents(git, git.resolve(commit.revision), commit.below, most=PAST + 1)
     for entry in reversed(history):
         if not entry.tree or not is_known(entry.tree):
             continue
-        changes = _list_changes(files.git, entry.commit, files.revision, files.below)
+        changes = _list_changes(git, entry.commit, commit.revision, commit.below)
         cached = load_evaluation(entry.tree, besides={path for path, _ in changes})
-        if cached is not None and cached.settings == files.repository.settings:
-            return cached, _reuse_evaluation(cached.evaluation, changes, files.repository, cached.unknown)
+        if cached is not None and cached.settings == commit.repository.settings:
+            return cached, _reuse_evaluation(cached.evaluation, changes, commit.repository, cached.unknown)
     return None, None

@@ -16,7 +16,7 @@ from fleet.plan.ownership import RepositoryOwnership
 from fleet.sync.options import SyncOptions
 from fleet.sync.progress import LineProgress
 from fleet.sync.run import sync_fleet
-from fleet.sync.source import Checkout, read_commit
+from fleet.sync.source import Commit, read_commit
 from fleet.sync.targets import choose_targets
 
 
@@ -30,7 +30,7 @@ def main() -> None:
     print(time.process_time() - begin)
 
 
-def look(files: Checkout, evaluation: Evaluation) -> None:
+def look(files: Commit, evaluation: Evaluation) -> None:
     options = SyncOptions(wait=False, claim=RepositoryOwnership(files.identity))
     work = sync_fleet(choose_targets(evaluation, (), ()), options, LineProgress(said=False), revision=files.revision)
     (result,) = asyncio.run(work).results

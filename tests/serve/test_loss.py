@@ -14,7 +14,7 @@ from fleet.git.status_records import StatusRecord
 from fleet.plan.budget import DeletionBudget
 from fleet.repository import Repository as Settings
 from fleet.serve.safety import check_commit_safety, read_status_records
-from fleet.sync.source import NO_FILES, Checkout
+from fleet.sync.source import NO_FILES, Commit
 from fleet.testing.git import git
 from tests.git.repositories import bare, clone
 
@@ -78,7 +78,7 @@ def test_a_service_goes_on_only_from_what_was_applied_unless_somebody_said_so(tm
 def test_a_status_branch_that_is_not_there_says_nothing_and_one_that_cannot_be_read_stops(tmp_path: Path) -> None:
     url = bare(tmp_path / "bare.git").as_uri()
     mirror = Mirror.of(url, tmp_path / "cache", by_person=True)
-    here = Checkout(Settings(NO_FILES), git=mirror.repository, remotes={"origin": url})
+    here = Commit(Settings(NO_FILES), mirror.repository, "", "", remotes={"origin": url})
     assert read_status_records(here) == []
     with pytest.raises(FleetError):
         read_status_records(replace(here, remotes={"origin": (tmp_path / "gone.git").as_uri()}))

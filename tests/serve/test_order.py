@@ -13,6 +13,7 @@ from fleet.bundle.model import Budget
 from fleet.bundle.rollout import BundleHeader, plan_bundles
 from fleet.errors import Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
+from fleet.git.repository import Repository as Git
 from fleet.objects.desired import Desired, Key, StackCluster
 from fleet.plan import Inventory, Plan, Step, Verb
 from fleet.repository import Repository
@@ -22,13 +23,14 @@ from fleet.serve.rollout import RolloutTracker
 from fleet.sync.result import Result, WaitingError
 from fleet.sync.rollout.gates import UNSEEN, RolloutState
 from fleet.sync.rollout.order import RolloutContext, RolloutQueue
-from fleet.sync.source import Checkout
+from fleet.sync.source import Commit
 
 HERE = Source("stacks/orders.py", 1)
 ROLLOUT = RolloutData((("eu",), ("us",)), "5m", "15m", 1, on_failure="rollback", rollback_after="0s")
 ORDERS = StackResult("orders", HERE, ("eu", "us"), ROLLOUT, tuple(Desired("orders", one, ()) for one in ("eu", "us")))
 CLUSTERS = tuple(ClusterData(name, {}, None, None, False, HERE) for name in ("eu", "us"))
-WANTED = EvaluatedCommit(Checkout(Repository(Path("/nowhere"), Settings()), "a" * 40), Evaluation(CLUSTERS, (ORDERS,)))
+COMMIT = Commit(Repository(Path("/nowhere"), Settings()), Git(Path("/nowhere")), "a" * 40, "")
+WANTED = EvaluatedCommit(COMMIT, Evaluation(CLUSTERS, (ORDERS,)))
 
 
 @dataclass

@@ -15,6 +15,7 @@ from fleet.errors import Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
 from fleet.forge.forge import State
 from fleet.git.repository import Mirror
+from fleet.git.repository import Repository as Git
 from fleet.git.status import read_status
 from fleet.git.status_records import StatusRecord, StatusReport
 from fleet.kube.runtime.metrics import Counter
@@ -27,7 +28,7 @@ from fleet.serve.options import ServeOptions
 from fleet.serve.report.notify import SIGNATURE, CommitStatus, Notifier, commit_statuses
 from fleet.serve.report.reporter import AgentReports
 from fleet.serve.report.status import StatusWriter
-from fleet.sync.source import NO_FILES, Checkout
+from fleet.sync.source import NO_FILES, Commit
 from fleet.testing import GitRemote
 from tests.serve.counted import counts
 
@@ -95,9 +96,9 @@ def test_a_change_of_health_is_posted_once_signed_and_tried_again() -> None:
 def test_fifty_changes_in_a_second_from_several_writers_are_few_commits_and_none_is_lost(
     git_remote: GitRemote, tmp_path: Path
 ) -> None:
-    def files(name: str) -> Checkout:
+    def files(name: str) -> Commit:
         mirror = Mirror.of(git_remote.url, tmp_path / name, by_person=True)
-        return Checkout(Repository(NO_FILES), git=mirror.repository, remotes={"origin": git_remote.url})
+        return Commit(Repository(NO_FILES), mirror.repository, "", "", remotes={"origin": git_remote.url})
 
     def health(number: int) -> str:
         """Another one each time that a pair comes round."""
@@ -131,7 +132,7 @@ def test_fifty_changes_in_a_second_from_several_writers_are_few_commits_and_none
 def test_what_agents_report_about_this_commit_is_told_on_and_only_what_they_got_has_moved() -> None:
     here = Source("clusters/all.py", 1)
     clusters = (ClusterData("edge", {}, None, None, True, here), ClusterData("eu", {}, None, None, False, here))
-    files = Checkout(Repository(NO_FILES, Settings()), "b" * 40)
+    files = Commit(Repository(NO_FILES, Settings()), Git(NO_FILES), "b" * 40, "")
     stack = StackResult("s", here, ("edge", "eu"), RolloutData((), "0s", "15m"), ())
     current = EvaluatedCommit(files, Evaluation(clusters, (stack,)))
     heard: list[tuple[str, bool]] = []

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fleet.errors import Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
+from fleet.git.repository import Repository as Git
 from fleet.kube.concurrency import end_tasks
 from fleet.kube.runtime.metrics import Histogram
 from fleet.objects.desired import Desired, StackCluster
@@ -17,7 +18,7 @@ from fleet.repository.settings import Settings
 from fleet.serve.branch import CurrentCommit
 from fleet.serve.commits import EvaluatedCommit
 from fleet.serve.queue import ReconcileQueue
-from fleet.sync.source import Checkout
+from fleet.sync.source import Commit
 from fleet.sync.targets import ClusterTarget
 
 HERE = Source("stacks/all.py", 1)
@@ -28,7 +29,9 @@ STACKS = tuple(
     for name in NAMES
 )
 CLUSTERS = tuple(ClusterData(name, {}, None, None, False, HERE) for name in ("eu", "us"))
-WANTED = EvaluatedCommit(Checkout(Repository(Path("/nowhere"), Settings()), "a" * 40), Evaluation(CLUSTERS, STACKS))
+WANTED = EvaluatedCommit(
+    Commit(Repository(Path("/nowhere"), Settings()), Git(Path("/nowhere")), "a" * 40, ""), Evaluation(CLUSTERS, STACKS)
+)
 Seen = tuple[str, ...]
 
 

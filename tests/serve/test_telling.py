@@ -10,7 +10,7 @@ from fleet.git.repository import Mirror
 from fleet.git.status_records import StatusReport
 from fleet.repository import Repository as Settings
 from fleet.serve.report.status import StatusWriter
-from fleet.sync.source import NO_FILES, Checkout
+from fleet.sync.source import NO_FILES, Commit
 from tests.git.repositories import bare, git
 
 SLOW_AT_FIRST = """#!/bin/sh
@@ -27,7 +27,7 @@ def test_the_newest_word_is_the_one_that_stays_though_an_older_one_is_being_writ
     hook.write_text(SLOW_AT_FIRST)
     hook.chmod(0o755)
     mirror = Mirror.of(remote.as_uri(), tmp_path / "cache", by_person=True)
-    files = Checkout(Settings(NO_FILES), git=mirror.repository, remotes={"origin": remote.as_uri()})
+    files = Commit(Settings(NO_FILES), mirror.repository, "", "", remotes={"origin": remote.as_uri()})
 
     def word(health: str) -> StatusReport:
         return StatusReport("orders", "eu", "a" * 40, health=health)

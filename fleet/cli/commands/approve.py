@@ -123,7 +123,6 @@ def approve_wave(stack: str, wave: int, revision: str) -> int:
     with read_commit(revision, known=True) as files:
         (evaluated_stack,) = evaluate_checkout(files, [stack]).stacks
         _check_wave(evaluated_stack, wave)
-        assert files.git is not None  # noqa: S101 - a commit is of one
         remote = choose_remote(files.remotes, files.repository.settings.git.remote)
         by, at = name().partition(" ")[0], timestamp(datetime.now(UTC))
         approval = WaveApproval(stack, changes_digest(evaluated_stack), wave, by, at, files.revision)

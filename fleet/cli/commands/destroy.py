@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fleet.evaluate.result import StackResult
     from fleet.sync.options import SyncHooks
     from fleet.sync.run import Run
-    from fleet.sync.source import Checkout
+    from fleet.sync.source import WorkingTree
 
 
 @click.command()
@@ -189,7 +189,7 @@ def _confirm(run: Run) -> None:
     click.confirm(f"Delete this in {count_noun(count, 'cluster')}?", abort=True, err=True)
 
 
-def _remove_status(files: Checkout, run: Run) -> None:
+def _remove_status(files: WorkingTree, run: Run) -> None:
     """Remove what is deleted from the status branch; a message says if that fails."""
     from fleet.errors import FleetError
     from fleet.sync.report import publish_status

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fleet.errors import FleetError
     from fleet.git.history import HistoryEntry
     from fleet.git.status import Outcome
-    from fleet.sync.source import Checkout
+    from fleet.sync.source import WorkingTree
 
 Current = dict[tuple[str, str], str]  # stack and cluster → the commit that last changed it there
 
@@ -63,7 +63,9 @@ def history(
     return finish(errors)
 
 
-def _read_current(files: Checkout, names: Sequence[str], kubeconfig: Path | None) -> tuple[Current, list[FleetError]]:
+def _read_current(
+    files: WorkingTree, names: Sequence[str], kubeconfig: Path | None
+) -> tuple[Current, list[FleetError]]:
     """Return the commit of each stack in each cluster, and the errors of clusters that do not answer."""
     import asyncio
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fleet.evaluate import Evaluation
     from fleet.git.refs import Address
     from fleet.objects.desired import Desired, Object
-    from fleet.sync.source import Checkout
+    from fleet.sync.source import Commit
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -93,7 +93,6 @@ def render_and_push(
         if signers:
             from fleet.sync.source import check_signature
 
-            assert files.git is not None  # noqa: S101 - commits come from git
             check_signature(files.git, files.revision, signers)
         evaluation = evaluate_checkout(files, ())
     if not select_clusters(evaluation, clusters):
@@ -103,7 +102,6 @@ def render_and_push(
             "no cluster of this repository pulls",
             hint="fleet cluster add NAME --pull, or pull=True in its fleet.Cluster",
         )
-    assert files.git is not None  # noqa: S101 - commits come from git
     home, target = _find_remote(files, None), _find_remote(files, remote)
     options = PublishOptions(
         tuple(clusters), allow_deletes, allow_rewritten, revision is not None, with_secrets, require_approved
@@ -118,7 +116,7 @@ def render_and_push(
     return finish(rendering.problems)
 
 
-def _find_remote(files: Checkout, remote: str | None) -> Address | None:
+def _find_remote(files: Commit, remote: str | None) -> Address | None:
     """Return the address of a remote that the user named or wrote out; None for no remote."""
     from fleet.git import refs
     from fleet.git.status import choose_remote
@@ -128,14 +126,13 @@ def _find_remote(files: Checkout, remote: str | None) -> Address | None:
     return refs.address(remote, by_person=True)
 
 
-def _tidy_status(files: Checkout, evaluation: Evaluation, home: Address | None) -> None:
+def _tidy_status(files: Commit, evaluation: Evaluation, home: Address | None) -> None:
     """Remove from the status branch what git no longer places: else it would count as missing for ever."""
     from fleet.errors import FleetError
     from fleet.git.status import report
     from fleet.sync.report import removed_placements
     from fleet.sync.targets import choose_targets
 
-    assert files.git is not None  # noqa: S101
     branch = files.repository.settings.git.status_branch
     try:
         report(files.git, (), gone=removed_placements(choose_targets(evaluation, (), ())), remote=home, branch=branch)
@@ -164,7 +161,7 @@ def _list_refused(rendering: PublishResult) -> set[str]:
     return {result.cluster for result in rendering.results if result.problem}
 
 
-def _push_data(files: Checkout, rendering: PublishResult) -> dict[str, Any]:
+def _push_data(files: Commit, rendering: PublishResult) -> dict[str, Any]:
     return {
         "revision": files.revision,
         "clusters": [

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fleet.git.refs import Address
     from fleet.git.repository import Repository as Git
     from fleet.sync.rollout.rollback import Rollback, RollbackBase
-    from fleet.sync.source import Checkout
+    from fleet.sync.source import Commit, WorkingTree
 
 
 @click.command()
@@ -76,7 +76,7 @@ def rollback(*, stack: str, to: str | None, branch: str | None, direct: bool, dr
 class _StackHistory:
     """A stack on the synced branch, now and at earlier commits."""
 
-    files: Checkout
+    files: WorkingTree
     git: Git
     remote: Address | None
     stack: str
@@ -135,7 +135,7 @@ class _StackHistory:
 
 
 @contextmanager
-def _evaluate(revision: str) -> Iterator[tuple[Checkout, Evaluation]]:
+def _evaluate(revision: str) -> Iterator[tuple[Commit, Evaluation]]:
     """Evaluate a commit anew: what each file reads is not part of a stored evaluation."""
     from fleet.evaluate import evaluate
     from fleet.sync.source import read_commit

@@ -14,7 +14,7 @@ from fleet.cli.output import emit_result, format_table, output_option, print_mes
 if TYPE_CHECKING:
     from fleet.git.status import Status
     from fleet.sync.observe import FleetStatus
-    from fleet.sync.source import Checkout
+    from fleet.sync.source import WorkingTree
 
 COLOURS = {"Healthy": 32, "Suspended": 2, "Progressing": 33, "Missing": 31, "Degraded": 31, "Unknown": 2}
 
@@ -51,7 +51,13 @@ def status(
 
 
 def _show_live(
-    files: Checkout, stacks: Sequence[str], clusters: Sequence[str], kubeconfig: Path | None, form: str, *, every: bool
+    files: WorkingTree,
+    stacks: Sequence[str],
+    clusters: Sequence[str],
+    kubeconfig: Path | None,
+    form: str,
+    *,
+    every: bool,
 ) -> int:
     import asyncio
 
@@ -71,7 +77,7 @@ def _show_live(
     return finish(list(observation.failed.values()))
 
 
-def _check_stacks(files: Checkout, names: Sequence[str], deployed: Collection[str]) -> None:
+def _check_stacks(files: WorkingTree, names: Sequence[str], deployed: Collection[str]) -> None:
     """Raise an error for a name that is neither deployed nor a stack in git; do not if broken files cannot tell."""
     from fleet.evaluate import evaluate
 
@@ -152,7 +158,7 @@ def _format_versions(objects: Sequence[Any]) -> str:
     return ", ".join(versions_of(objects)) or "–"
 
 
-def _show_git(files: Checkout, stacks: Sequence[str], clusters: Sequence[str], form: str) -> int:
+def _show_git(files: WorkingTree, stacks: Sequence[str], clusters: Sequence[str], form: str) -> int:
     from fleet.git.repository import Repository as Git
     from fleet.git.status import read_status
 

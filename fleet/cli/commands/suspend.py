@@ -13,7 +13,7 @@ from fleet.cli.output import emit_result, output_option, print_message
 
 if TYPE_CHECKING:
     from fleet.plan.inventory import Suspension
-    from fleet.sync.source import Checkout
+    from fleet.sync.source import WorkingTree
 
 
 @click.command()
@@ -86,7 +86,7 @@ def _write_suspension(
     return finish(errors)
 
 
-def _find_placements(files: Checkout, stacks: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def _find_placements(files: WorkingTree, stacks: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Return the clusters of each stack in git. Broken files do not keep the user from suspending what is deployed."""
     from fleet.errors import FleetError
     from fleet.evaluate import evaluate

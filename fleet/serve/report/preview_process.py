@@ -47,7 +47,7 @@ from fleet.sync.options import SyncHooks, SyncOptions
 from fleet.sync.progress import NoProgress
 from fleet.sync.result import Result, error_of, objection_of
 from fleet.sync.run import Run
-from fleet.sync.source import Checkout
+from fleet.sync.source import Commit
 
 MODULE = "fleet.serve.report.preview_process"
 # A fork's author may be a stranger, so its previews have less, and one worker at a time.
@@ -64,7 +64,7 @@ class PreviewTask:
     """Task of the process."""
 
     request: PreviewRequest
-    files: Checkout  # of the base
+    files: Commit  # of the base
     base: int  # a descriptor of its evaluation, see `write_preview`
     reach: ClusterReach  # of clusters
     page: str  # where the page will be; "": there is none

@@ -21,7 +21,7 @@ from fleet.git.status_records import StatusReport
 from fleet.kube.runtime.queue import Backoff
 from fleet.objects.desired import StackCluster
 from fleet.serve.background import run_in_thread
-from fleet.sync.source import Checkout
+from fleet.sync.source import Commit
 
 if TYPE_CHECKING:
     from fleet.kube.runtime.metrics import Counter
@@ -47,7 +47,7 @@ class StatusWriter:
     repository: str = ""  # as the metric of writes names it
     writes: Counter | None = None  # by outcome
     _news: dict[StackCluster, StatusReport] = field(default_factory=dict)
-    _files: Checkout | None = None
+    _files: Commit | None = None
     _gone: FindRemoved = lambda known: ()
     _left: set[StackCluster] = field(default_factory=set)  # placements that are no more, and forgotten in their cluster
     _there: dict[str, frozenset[str]] = field(default_factory=dict)  # by cluster: all stacks that it has or should have
@@ -56,20 +56,20 @@ class StatusWriter:
     _under_way: asyncio.Future[None] | None = None
     _done: int = 0  # writes
 
-    def tell(self, files: Checkout, *reports: StatusReport) -> None:
+    def tell(self, files: Commit, *reports: StatusReport) -> None:
         self._files = files
         news = {(report.stack, report.cluster): report for report in reports}
         self._news.update(news)
         self._left -= news.keys()
         self._call.set()
 
-    def no_more(self, files: Checkout, gone: FindRemoved) -> None:
+    def no_more(self, files: Commit, gone: FindRemoved) -> None:
         """Set how to find placements on the branch that are no more. What clusters have must be observed anew."""
         self._files, self._gone = files, gone
         self._there = {}
         self._call.set()
 
-    def left(self, files: Checkout, pair: StackCluster) -> None:
+    def left(self, files: Commit, pair: StackCluster) -> None:
         """Note that a stack was forgotten in a cluster that it is not placed on any more."""
         self._files = files
         self._news.pop(pair, None)
@@ -157,19 +157,17 @@ def _find_gone(gone: FindRemoved, stacks_by_cluster: Mapping[str, frozenset[str]
 
 
 def _write_reports(
-    files: Checkout, reports: list[StatusReport], left: Sequence[StackCluster], gone: FindRemoved, by: str
+    files: Commit, reports: list[StatusReport], left: Sequence[StackCluster], gone: FindRemoved, by: str
 ) -> None:
     """Write status records into git."""
     settings = files.repository.settings.git
-    if files.git is not None:
-        remote = choose_remote(files.remotes, settings.remote)
-        report(files.git, reports, removed=left, gone=gone, remote=remote, branch=settings.status_branch, by=by)
+    remote = choose_remote(files.remotes, settings.remote)
+    report(files.git, reports, removed=left, gone=gone, remote=remote, branch=settings.status_branch, by=by)
 
 
-def _shorten_history(files: Checkout) -> None:
+def _shorten_history(files: Commit) -> None:
     """Shorten the history of the status branch and of its notes."""
     settings = files.repository.settings.git
-    if files.git is not None:
-        remote = choose_remote(files.remotes, settings.remote)
-        for ref in (refs.branch_ref(settings.status_branch), status.NOTES_REF):
-            trim(files.git, remote, ref)
+    remote = choose_remote(files.remotes, settings.remote)
+    for ref in (refs.branch_ref(settings.status_branch), status.NOTES_REF):
+        trim(files.git, remote, ref)
