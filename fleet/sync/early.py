@@ -106,7 +106,7 @@ class EarlyReads:
         except FleetError:
             if not reading.done():
                 reading.set_result(None)
-        except Exception as error:
-            if not reading.done():
-                reading.set_exception(error)
-            raise
+        except Exception as error:  # a bug, for the run to raise
+            if reading.done():
+                raise
+            reading.set_exception(error)

@@ -1,4 +1,4 @@
-"""All clusters: first every one is looked at and the plan shown, then each is changed when it is its turn.
+"""Run over all clusters: first all are read and the plans are shown, then each is changed when it is its turn.
 
 A cluster that cannot be reached fails alone: its stacks are reported as failed and nothing of it is touched, while the
 others go on. Errors that are no FleetError are bugs and stop everything.
@@ -54,11 +54,11 @@ class RunContext:
 
 @dataclass(slots=True)
 class ClusterRun:
-    """One cluster during a run: reached and looked at, or the problem that there is instead."""
+    """One cluster during a run: connected and read, or the error that there is instead."""
 
     target: ClusterTarget
     client: Client | None = None
-    look: ClusterPlan = field(default_factory=lambda: ClusterPlan(()))
+    observed: ClusterPlan = field(default_factory=lambda: ClusterPlan(()))
     problem: FleetError | None = None
     skipped: str = ""
 
@@ -67,31 +67,33 @@ class ClusterRun:
         return self.target.cluster.name
 
     def results(self) -> list[Result]:
-        """Where every stack of this cluster stands after looking."""
+        """Return a result for every stack of this cluster, with its plan or its error."""
         if self.problem:
-            return [Result(one.stack, self.cluster, problem=self.problem) for one in self.target.desired]
-        return [_looked_at(seen, self.cluster) for seen in self.look.seen]
+            return [Result(desired.stack, self.cluster, problem=self.problem) for desired in self.target.desired]
+        return [_make_result(seen, self.cluster) for seen in self.observed.seen]
 
     def remarks(self, *, planned: bool) -> list[str]:
-        """What a person should know besides; `planned`: before anything was done."""
+        """Return what the user should know besides the results; `planned`: before anything was done."""
         if self.skipped:
             return [f"{self.cluster}: {self.skipped}"]
         if self.problem:
             unknown = f"{self.cluster}: not known whether there is something to forget: {self.problem.message}"
             return [] if self.target.desired else [unknown]
-        kinds = sorted({kind for seen in self.look.seen if not seen.problem for _, _, kind in seen.undefined})
+        kinds = sorted({kind for seen in self.observed.seen if not seen.problem for _, _, kind in seen.undefined})
         missing = [f"{self.cluster}: the kind {kind} is not defined there yet; sync defines it" for kind in kinds]
         return [*(missing if planned else []), *self._orphans()]
 
     def _orphans(self) -> list[str]:
-        if not self.look.orphans:
+        if not self.observed.orphans:
             return []
-        names = ", ".join(self.look.orphans[:5]) + (" and others" if len(self.look.orphans) > 5 else "")
+        names = ", ".join(self.observed.orphans[:5]) + (" and others" if len(self.observed.orphans) > 5 else "")
         return [f"{self.cluster}: in no file of this repository (any more): {names}; `fleet destroy STACK` removes one"]
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
+    """Results of a run and what the user should know besides."""
+
     # Not in the repr: asyncio makes one of a finished task's result, which for thousands of steps takes a second.
     results: tuple[Result, ...] = field(repr=False)
     remarks: tuple[str, ...] = ()
@@ -111,30 +113,38 @@ async def plan_fleet(
     """Read all clusters and plan; return the plans. Nothing is written to any cluster."""
     context = RunContext(options, hooks, progress, revision, early)
     async with AsyncExitStack() as stack:
-        sites = await _open_all(stack, targets, context)
-        await asyncio.gather(*(_check_schema(site, least=1, tried=options.dry_run) for site in sites))
-        hidden = _hidden(sites)
-        looked = _judged(sites, context)
-        remarks = _remarks(sites, planned=True)
+        cluster_runs = await _open_all(stack, targets, context)
+        await asyncio.gather(
+            *(_check_schema(cluster_run, least=1, tried=options.dry_run) for cluster_run in cluster_runs)
+        )
+        secrets = _collect_secrets(cluster_runs)
+        planned = _check_plans(cluster_runs, context)
+        remarks = _remarks(cluster_runs, planned=True)
         if options.dry_run:
-            looked, more = await _rehearsed(sites, looked)
+            planned, more = await _dry_run_all(cluster_runs, planned)
             remarks = (*remarks, *more)
-        results = [redact_result(result, hidden) for its in looked for result in its]
+        results = [redact_result(result, secrets) for cluster_results in planned for result in cluster_results]
         for result in results:
             progress.update(result.stack, result.cluster, "failed" if result.problem else "done")
-        return Run(tuple(results), remarks, _orphans(sites))
+        return Run(tuple(results), remarks, _orphans(cluster_runs))
 
 
-async def _rehearsed(sites: Sequence[ClusterRun], looked: list[list[Result]]) -> tuple[list[list[Result]], list[str]]:
-    """All clusters at once; what could not be looked at is not tried either."""
+async def _dry_run_all(
+    cluster_runs: Sequence[ClusterRun], planned: list[list[Result]]
+) -> tuple[list[list[Result]], list[str]]:
+    """Try the plans of all clusters in dry runs; return the results by cluster, and remarks.
+
+    What could not be planned is not tried either.
+    """
     from fleet.sync.apply import DryRun, dry_run  # noqa: PLC0415 - not for those who only look
 
-    async def one(site: ClusterRun, results: list[Result]) -> DryRun:
-        accounts = {seen.stack: seen.account for seen in site.look.seen}
-        return await dry_run(site.client, results, accounts) if site.client else DryRun(tuple(results))
+    async def dry_run_cluster(cluster_run: ClusterRun, results: list[Result]) -> DryRun:
+        accounts = {seen.stack: seen.account for seen in cluster_run.observed.seen}
+        return await dry_run(cluster_run.client, results, accounts) if cluster_run.client else DryRun(tuple(results))
 
-    done = await asyncio.gather(*(one(site, results) for site, results in zip(sites, looked, strict=True)))
-    return [list(each.results) for each in done], [line for each in done for line in each.remarks]
+    pairs = zip(cluster_runs, planned, strict=True)
+    outcomes = await asyncio.gather(*(dry_run_cluster(cluster_run, results) for cluster_run, results in pairs))
+    return [list(outcome.results) for outcome in outcomes], [line for outcome in outcomes for line in outcome.remarks]
 
 
 async def sync_fleet(
@@ -149,113 +159,135 @@ async def sync_fleet(
     """Read all clusters, plan, have the plans confirmed (`hooks.confirm` may raise), and then carry them out."""
     context = RunContext(options, hooks, progress, revision, early)
     async with AsyncExitStack() as stack:
-        sites = await _open_all(stack, targets, context)
-        beside = hooks.rollout.bystanders if hooks.rollout else ()
-        others = await _open_all(stack, beside, replace(context, progress=LineProgress(said=False)))
+        cluster_runs = await _open_all(stack, targets, context)
+        watched = hooks.rollout.bystanders if hooks.rollout else ()
+        bystanders = await _open_all(stack, watched, replace(context, progress=LineProgress(said=False)))
         await asyncio.gather(
-            *(_check_schema(site, least=2) for site in sites)
+            *(_check_schema(cluster_run, least=2) for cluster_run in cluster_runs)
         )  # the server refuses one write as a whole
-        hidden = _hidden([*sites, *others])
-        words = await hooks.read_suspensions(_to_be_changed(sites))
-        planned = [redact_result(result, hidden) for its in _judged(sites, context, words) for result in its]
-        if any(one.is_to_do for one in planned):
+        secrets = _collect_secrets([*cluster_runs, *bystanders])
+        suspensions = await hooks.read_suspensions(_stacks_to_change(cluster_runs))
+        planned = [
+            redact_result(result, secrets)
+            for cluster_results in _check_plans(cluster_runs, context, suspensions)
+            for result in cluster_results
+        ]
+        if any(result.is_to_do for result in planned):
             planned = await hooks.judge(planned)
-        hooks.confirm(Run(tuple(planned), _remarks(sites, planned=True), _orphans(sites)))
-        refused = {(one.stack, one.cluster): one for one in planned if one.problem or one.suspended}
-        context = replace(context, progress=RedactedProgress(progress, hidden))
-        turns = await stack.enter_async_context(_turns(sites, planned, others, context).kept())
-        done = await asyncio.gather(*(_work(site, refused, turns, context) for site in sites))
-        results = tuple(redact_result(result, hidden) for results in done for result in results)
-        return Run(results, _remarks(sites, planned=False), looked_at=_clusters_seen(sites))
+        hooks.confirm(Run(tuple(planned), _remarks(cluster_runs, planned=True), _orphans(cluster_runs)))
+        refused = {(result.stack, result.cluster): result for result in planned if result.problem or result.suspended}
+        context = replace(context, progress=RedactedProgress(progress, secrets))
+        queue = await stack.enter_async_context(_make_queue(cluster_runs, planned, bystanders, context).kept())
+        done = await asyncio.gather(
+            *(_sync_cluster(cluster_run, refused, queue, context) for cluster_run in cluster_runs)
+        )
+        results = tuple(redact_result(result, secrets) for results in done for result in results)
+        return Run(results, _remarks(cluster_runs, planned=False), looked_at=_clusters_seen(cluster_runs))
 
 
-async def _check_schema(site: ClusterRun, *, least: int, tried: bool = False) -> None:
+async def _check_schema(cluster_run: ClusterRun, *, least: int, tried: bool = False) -> None:
     """Give each stack whose plan has so many writes the problem that the schema finds: nothing of it is written.
 
     What is `tried` in a dry run is left to the server, which cannot try what belongs to a new namespace or kind.
     """
-    if site.client is None or site.problem:
+    if cluster_run.client is None or cluster_run.problem:
         return
-    client, plans = site.client, [seen.plan for seen in site.look.seen if seen.plan]
-    writing = [seen for seen in site.look.seen if seen.plan and not seen.problem and _writes(seen.plan) >= least]
+    client, plans = cluster_run.client, [seen.plan for seen in cluster_run.observed.seen if seen.plan]
+    writing = [
+        seen
+        for seen in cluster_run.observed.seen
+        if seen.plan and not seen.problem and _count_writes(seen.plan) >= least
+    ]
     writing = [seen for seen in writing if not tried or (seen.plan and _makes_ground(seen.plan))]
     if not writing:
         return
     from fleet.kube.schema import definitions, schema_error  # noqa: PLC0415 - only when there is something to write
 
-    changing = {kind for made in plans for kind in definitions(made)}
-    found = [await schema_error(client, seen.plan, changing) for seen in writing if seen.plan]
-    problems = {seen.stack: problem for seen, problem in zip(writing, found, strict=True) if problem}
-    seen = tuple(replace(one, problem=problems.get(one.stack, one.problem)) for one in site.look.seen)
-    site.look = replace(site.look, seen=seen)
+    changing = {kind for plan in plans for kind in definitions(plan)}
+    errors = [await schema_error(client, seen.plan, changing) for seen in writing if seen.plan]
+    problems = {seen.stack: problem for seen, problem in zip(writing, errors, strict=True) if problem}
+    checked = tuple(replace(seen, problem=problems.get(seen.stack, seen.problem)) for seen in cluster_run.observed.seen)
+    cluster_run.observed = replace(cluster_run.observed, seen=checked)
 
 
-def _makes_ground(made: Plan) -> bool:
+def _makes_ground(plan: Plan) -> bool:
     """Tell whether the plan makes a namespace or a kind, without which a server cannot try what belongs to it."""
-    return any(step.key.kind in ("Namespace", "CustomResourceDefinition") for step in made.having(Verb.CREATE))
+    return any(step.key.kind in ("Namespace", "CustomResourceDefinition") for step in plan.having(Verb.CREATE))
 
 
-def _writes(made: Plan) -> int:
-    return sum(step.verb.writes for step in made.steps)
+def _count_writes(plan: Plan) -> int:
+    return sum(step.verb.writes for step in plan.steps)
 
 
-def _turns(
-    sites: Sequence[ClusterRun],
+def _make_queue(
+    cluster_runs: Sequence[ClusterRun],
     planned: Sequence[Result],
-    others: Sequence[ClusterRun],
+    bystanders: Sequence[ClusterRun],
     context: RunContext,
 ) -> RolloutQueue:
-    """Who asks for a turn in this run, and how everything is before the first one gets it."""
+    """Return the queue of the run's changes, which knows how every watched stack is before the first of them."""
     order = context.hooks.rollout or RolloutContext({})
-    matters = watched_stacks(order.stacks.values())
-    beside = [result for its in _judged(others, context) for result in its]
-    places = {(seen.stack, site.cluster): (site, seen) for site in (*sites, *others) for seen in site.look.seen}
+    watched = watched_stacks(order.stacks.values())
+    beside = [result for cluster_results in _check_plans(bystanders, context) for result in cluster_results]
+    placements = {
+        (seen.stack, cluster_run.cluster): (cluster_run, seen)
+        for cluster_run in (*cluster_runs, *bystanders)
+        for seen in cluster_run.observed.seen
+    }
 
-    def standing(result: Result) -> RolloutState:
-        _, seen = places.get((result.stack, result.cluster), (None, None))
+    def find_state(result: Result) -> RolloutState:
+        _, seen = placements.get((result.stack, result.cluster), (None, None))
         health = observe_health(seen.desired, seen.live)[0] if seen else "Unknown"
-        found, now = state_before(result, health), order.clock()
-        told = order.told.get((result.stack, result.cluster))
-        return replace(found, since=healthy_since(replace(result, health=health), told, now) if found.is_well else now)
+        state, now = state_before(result, health), order.clock()
+        if not state.is_well:
+            return replace(state, since=now)
+        record = order.told.get((result.stack, result.cluster))
+        return replace(state, since=healthy_since(replace(result, health=health), record, now))
 
     async def health(pair: StackCluster) -> str:
-        site, seen = places[pair]
-        if site.client is None or seen.desired is None:
+        cluster_run, seen = placements[pair]
+        if cluster_run.client is None or seen.desired is None:
             return "Unknown"
         with impersonate(seen.account):
-            found = await wait_until_healthy(
-                site.client, seen.desired, None, seconds=0.0, tell=lambda phase, detail: None
+            state, _, _ = await wait_until_healthy(
+                cluster_run.client, seen.desired, None, seconds=0.0, tell=lambda phase, detail: None
             )
-        return found[0]
+        return state
 
     return RolloutQueue(
         order,
         {
             **order.elsewhere,
-            **{(one.stack, one.cluster): standing(one) for one in (*planned, *beside) if one.stack in matters},
+            **{
+                (result.stack, result.cluster): find_state(result)
+                for result in (*planned, *beside)
+                if result.stack in watched
+            },
         },
-        {(one.stack, one.cluster) for one in planned if not one.problem and not one.suspended and one.plan},
+        {(r.stack, r.cluster) for r in planned if not r.problem and not r.suspended and r.plan},
         health,
         lambda stack, cluster, reason: context.progress.update(stack, cluster, "waiting", reason),
     )
 
 
-def _hidden(sites: Sequence[ClusterRun]) -> SecretValues:
-    """Every secret value that came into sight."""
-    live = {id(seen.live): seen.live for site in sites for seen in site.look.seen if seen.live}
-    return secrets_of_plan((one for site in sites for one in site.target.desired), live.values())
+def _collect_secrets(cluster_runs: Sequence[ClusterRun]) -> SecretValues:
+    """Return every secret value that git wants or that was read."""
+    live = {id(seen.live): seen.live for cluster_run in cluster_runs for seen in cluster_run.observed.seen if seen.live}
+    return secrets_of_plan(
+        (desired for cluster_run in cluster_runs for desired in cluster_run.target.desired), live.values()
+    )
 
 
 async def _open_all(stack: AsyncExitStack, targets: Sequence[ClusterTarget], context: RunContext) -> list[ClusterRun]:
-    gate = asyncio.Semaphore(AT_ONCE)
+    limit = asyncio.Semaphore(AT_ONCE)
 
-    async def opened(target: ClusterTarget) -> ClusterRun:
-        async with gate:
-            for one in target.desired:
-                context.progress.update(one.stack, target.cluster.name, "looking")
+    async def open_limited(target: ClusterTarget) -> ClusterRun:
+        async with limit:
+            for desired in target.desired:
+                context.progress.update(desired.stack, target.cluster.name, "looking")
             return await _open(stack, target, context)
 
-    return list(await asyncio.gather(*(opened(target) for target in targets)))
+    return list(await asyncio.gather(*(open_limited(target) for target in targets)))
 
 
 async def _open(stack: AsyncExitStack, target: ClusterTarget, context: RunContext) -> ClusterRun:
@@ -280,44 +312,54 @@ async def _open(stack: AsyncExitStack, target: ClusterTarget, context: RunContex
         return ClusterRun(target, problem=problem)
 
 
-def _looked_at(seen: StackPlan, cluster: str) -> Result:
+def _make_result(seen: StackPlan, cluster: str) -> Result:
     return Result(seen.stack, cluster, seen.plan, seen.problem, leaving=seen.desired is None)
 
 
-def _left_alone(seen: StackPlan, result: Result) -> Result:
-    """A stack to which nothing is done: with the health that it has."""
+def _observe_unchanged(seen: StackPlan, result: Result) -> Result:
+    """Return the result of a stack to which nothing is done, with the health that it has."""
     health, objects = observe_health(seen.desired, seen.live)
     return replace(result, health=health, objects=objects)
 
 
-def _to_be_changed(sites: Sequence[ClusterRun]) -> list[str]:
-    return sorted({seen.stack for site in sites for seen in site.look.seen if seen.plan and not seen.plan.empty})
+def _stacks_to_change(cluster_runs: Sequence[ClusterRun]) -> list[str]:
+    return sorted(
+        {
+            seen.stack
+            for cluster_run in cluster_runs
+            for seen in cluster_run.observed.seen
+            if seen.plan and not seen.plan.empty
+        }
+    )
 
 
-def _judged(
-    sites: Sequence[ClusterRun], context: RunContext, elsewhere: Mapping[str, Suspension] = NOWHERE
+def _check_plans(
+    cluster_runs: Sequence[ClusterRun], context: RunContext, elsewhere: Mapping[str, Suspension] = NOWHERE
 ) -> list[list[Result]]:
-    """By cluster: where every stack stands, with what the rules and those who suspended it have to say."""
-    words = read_suspensions({site.cluster: site.look for site in sites}, elsewhere)
-    judged = []
-    for site in sites:
-        too_much = _too_much(site, context) if site.client and not site.problem else None
-        judged.append(mark_suspended([_checked(result, context, too_much) for result in site.results()], words))
-    return judged
+    """Return the results of each cluster, with what the rules of the repository refuse and what is suspended."""
+    suspensions = read_suspensions(
+        {cluster_run.cluster: cluster_run.observed for cluster_run in cluster_runs}, elsewhere
+    )
+    checked = []
+    for cluster_run in cluster_runs:
+        too_much = _check_budget(cluster_run, context) if cluster_run.client and not cluster_run.problem else None
+        results = [_check_result(result, context, too_much) for result in cluster_run.results()]
+        checked.append(mark_suspended(results, suspensions))
+    return checked
 
 
-def _too_much(site: ClusterRun, context: RunContext) -> PolicyError | None:
-    """What speaks against all that is taken away from a cluster."""
+def _check_budget(cluster_run: ClusterRun, context: RunContext) -> PolicyError | None:
+    """Return the error if more is taken away from the cluster than the budget allows."""
     try:
-        plans = [seen.plan for seen in site.look.seen if seen.plan]
-        context.hooks.check_budget(site.cluster, plans, context.options.budget)
+        plans = [seen.plan for seen in cluster_run.observed.seen if seen.plan]
+        context.hooks.check_budget(cluster_run.cluster, plans, context.options.budget)
     except PolicyError as problem:
         return problem
     return None
 
 
-def _checked(result: Result, context: RunContext, too_much: PolicyError | None) -> Result:
-    """With the problem that the repository's own rules make of the plan, if any."""
+def _check_result(result: Result, context: RunContext, too_much: PolicyError | None) -> Result:
+    """Return the result, with the error if the repository's own rules or the caller refuse its plan."""
     if result.plan is None or result.problem:
         return result
     try:
@@ -328,50 +370,58 @@ def _checked(result: Result, context: RunContext, too_much: PolicyError | None) 
                 return replace(result, problem=too_much)
     except PolicyError as problem:
         return replace(result, problem=problem)
-    against = context.hooks.find_objection(result)
-    return replace(result, problem=against) if against else result
+    objection = context.hooks.find_objection(result)
+    return replace(result, problem=objection) if objection else result
 
 
-async def _work(
-    site: ClusterRun, refused: dict[StackCluster, Result], turns: RolloutQueue, context: RunContext
+async def _sync_cluster(
+    cluster_run: ClusterRun, refused: dict[StackCluster, Result], queue: RolloutQueue, context: RunContext
 ) -> list[Result]:
-    """The stacks of one cluster, each after those that it needs, and when it is its turn."""
+    """Sync the stacks of one cluster, each after those that it needs and when the rollout lets it; return results."""
     progress = context.progress
-    if site.client is None:
-        for one in site.target.desired:
-            progress.update(one.stack, site.cluster, "failed", site.problem.message if site.problem else "")
-        return site.results()
-    client, tasks = site.client, dict[str, asyncio.Task[Result]]()
-    wanted = [one for one in site.look.seen if not one.problem and (one.stack, site.cluster) not in refused]
-    undefined = await _defined(client, {kind for one in wanted for kind in one.undefined})
+    if cluster_run.client is None:
+        for desired in cluster_run.target.desired:
+            progress.update(
+                desired.stack, cluster_run.cluster, "failed", cluster_run.problem.message if cluster_run.problem else ""
+            )
+        return cluster_run.results()
+    client, tasks = cluster_run.client, dict[str, asyncio.Task[Result]]()
+    allowed = [
+        seen
+        for seen in cluster_run.observed.seen
+        if not seen.problem and (seen.stack, cluster_run.cluster) not in refused
+    ]
+    undefined = await _define_kinds(client, {kind for seen in allowed for kind in seen.undefined})
 
-    async def work(seen: StackPlan, before: list[asyncio.Task[Result]]) -> Result:
-        known = refused.get((seen.stack, site.cluster))
+    async def sync_in_turn(seen: StackPlan, before: list[asyncio.Task[Result]]) -> Result:
+        settled = refused.get((seen.stack, cluster_run.cluster))
         if before:
-            progress.update(seen.stack, site.cluster, "waiting", "for stacks that it needs")
-        broken = [result for result in [await task for task in before] if result.problem or result.unhealthy]
-        if known is None and broken:
-            needed = ResourceError(f"{site.cluster}: {seen.stack} needs stack {broken[0].stack}, which failed there")
-            known = replace(_looked_at(seen, site.cluster), problem=needed)
-        if known is None and seen.undefined and undefined:
-            known = replace(_looked_at(seen, site.cluster), problem=undefined)
-        if known is None and seen.plan is not None and (waits := await turns.turn(seen.plan)):
-            known = replace(_looked_at(seen, site.cluster), problem=waits)
-        result = _left_alone(seen, known) if known else await _one(client, seen, context)
-        turns.over(result)
+            progress.update(seen.stack, cluster_run.cluster, "waiting", "for stacks that it needs")
+        failed = [result for result in [await task for task in before] if result.problem or result.unhealthy]
+        if settled is None and failed:
+            needed = ResourceError(
+                f"{cluster_run.cluster}: {seen.stack} needs stack {failed[0].stack}, which failed there"
+            )
+            settled = replace(_make_result(seen, cluster_run.cluster), problem=needed)
+        if settled is None and seen.undefined and undefined:
+            settled = replace(_make_result(seen, cluster_run.cluster), problem=undefined)
+        if settled is None and seen.plan is not None and (waits := await queue.turn(seen.plan)):
+            settled = replace(_make_result(seen, cluster_run.cluster), problem=waits)
+        result = _observe_unchanged(seen, settled) if settled else await _sync_stack(client, seen, context)
+        queue.over(result)
         error = result.problem or result.unhealthy
-        progress.update(seen.stack, site.cluster, _phase(result), error.message if error else result.words)
+        progress.update(seen.stack, cluster_run.cluster, _phase(result), error.message if error else result.words)
         return result
 
-    for seen in site.look.seen:  # in an order in which what is needed comes first
+    for seen in cluster_run.observed.seen:  # in an order in which what is needed comes first
         needs = (
-            () if context.hooks.rollout else site.target.needs.get(seen.stack, ())
+            () if context.hooks.rollout else cluster_run.target.needs.get(seen.stack, ())
         )  # with an order, it is the gates' to say
         before = [tasks[name] for name in needs if name in tasks]
-        tasks[seen.stack] = asyncio.create_task(work(seen, before))
+        tasks[seen.stack] = asyncio.create_task(sync_in_turn(seen, before))
     try:
         return list(await asyncio.gather(*tasks.values()))
-    finally:  # nothing goes on behind the back of whoever hears that one failed
+    finally:  # nothing goes on after the caller heard that a stack failed
         for task in tasks.values():
             task.cancel()
         await asyncio.gather(*tasks.values(), return_exceptions=True)
@@ -385,7 +435,7 @@ def _phase(result: Result) -> str:
     return "no changes" if result.words == "no changes" else "done"
 
 
-async def _defined(client: Client, kinds: set[Kind]) -> FleetError | None:
+async def _define_kinds(client: Client, kinds: set[Kind]) -> FleetError | None:
     try:
         await apply_definitions(client, kinds)
     except FleetError as problem:
@@ -393,21 +443,21 @@ async def _defined(client: Client, kinds: set[Kind]) -> FleetError | None:
     return None
 
 
-async def _one(client: Client, seen: StackPlan, context: RunContext) -> Result:
-    """One stack in one cluster, to the end."""
+async def _sync_stack(client: Client, seen: StackPlan, context: RunContext) -> Result:
+    """Apply the plan of one stack in one cluster, wait for its health, and return the result."""
     options = context.options
-    result = _looked_at(seen, client.cluster)
-    made = seen.plan
+    result = _make_result(seen, client.cluster)
+    plan = seen.plan
 
     def tell(phase: str, detail: str) -> None:
         context.progress.update(seen.stack, client.cluster, phase, detail)
 
     try:
-        if made is not None and not made.empty:
+        if plan is not None and not plan.empty:
             from fleet.apply.steps import State  # noqa: PLC0415 - what writes is loaded when there is something to write
             from fleet.sync.apply import apply_stack  # noqa: PLC0415
 
-            made, outcome = await apply_stack(
+            plan, outcome = await apply_stack(
                 client,
                 seen,
                 options.claim,
@@ -418,21 +468,23 @@ async def _one(client: Client, seen: StackPlan, context: RunContext) -> Result:
                 tell=tell,
                 gate=context.hooks.approval,
             )
-            problem = error_of(made, outcome)
-            result = replace(result, plan=made, done=count_done(outcome), problem=problem)
-            going = outcome.having(State.PENDING)
-            if going and options.wait and not problem:
-                message = f"{client.cluster}: {going[0].step.key} is {going[0].reason} after {options.timeout:.0f} s"
+            problem = error_of(plan, outcome)
+            result = replace(result, plan=plan, done=count_done(outcome), problem=problem)
+            pending = outcome.having(State.PENDING)
+            if pending and options.wait and not problem:
+                message = (
+                    f"{client.cluster}: {pending[0].step.key} is {pending[0].reason} after {options.timeout:.0f} s"
+                )
                 result = replace(result, problem=FleetTimeoutError(message))
-        elif made is not None:
-            result = replace(result, problem=error_of(made, None))
+        elif plan is not None:
+            result = replace(result, problem=error_of(plan, None))
         if seen.desired is not None:
-            fresh = None if any(verb.writes for verb in result.done) else seen.live
+            live = None if any(verb.writes for verb in result.done) else seen.live
             seconds = options.timeout if options.wait and not result.problem else 0.0
-            known = inert_health(seen.desired, replace(seen, plan=result.plan).untouched()) if fresh is None else {}
+            known = inert_health(seen.desired, replace(seen, plan=result.plan).untouched()) if live is None else {}
             with impersonate(seen.account):
                 health, objects, late = await wait_until_healthy(
-                    client, seen.desired, fresh, seconds=seconds, tell=tell, known=known
+                    client, seen.desired, live, seconds=seconds, tell=tell, known=known
                 )
             if options.wait and isinstance(
                 result.problem, PartiallyAppliedError
@@ -440,17 +492,19 @@ async def _one(client: Client, seen: StackPlan, context: RunContext) -> Result:
                 late = degraded_error(client.cluster, objects)
             result = replace(result, health=health, objects=objects, unhealthy=late)
     except FleetError as problem:
-        return _left_alone(seen, replace(result, problem=problem))
+        return _observe_unchanged(seen, replace(result, problem=problem))
     return result
 
 
-def _remarks(sites: Sequence[ClusterRun], *, planned: bool) -> tuple[str, ...]:
-    return tuple(remark for site in sites for remark in site.remarks(planned=planned))
+def _remarks(cluster_runs: Sequence[ClusterRun], *, planned: bool) -> tuple[str, ...]:
+    return tuple(remark for cluster_run in cluster_runs for remark in cluster_run.remarks(planned=planned))
 
 
-def _clusters_seen(sites: Sequence[ClusterRun]) -> frozenset[str]:
-    return frozenset(site.cluster for site in sites if site.client and not site.problem)
+def _clusters_seen(cluster_runs: Sequence[ClusterRun]) -> frozenset[str]:
+    return frozenset(
+        cluster_run.cluster for cluster_run in cluster_runs if cluster_run.client and not cluster_run.problem
+    )
 
 
-def _orphans(sites: Sequence[ClusterRun]) -> tuple[tuple[str, str], ...]:
-    return tuple((stack, site.cluster) for site in sites for stack in site.look.orphans)
+def _orphans(cluster_runs: Sequence[ClusterRun]) -> tuple[tuple[str, str], ...]:
+    return tuple((stack, cluster_run.cluster) for cluster_run in cluster_runs for stack in cluster_run.observed.orphans)
