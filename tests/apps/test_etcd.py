@@ -20,7 +20,7 @@ from fleet.objects.desired import Key
 from fleet.plan import Step, Verb
 from fleet.plan.effect import effect_of, update_effect
 from fleet.plan.severity import Severity, severity_of
-from tests.operator.kept import SET_UPS
+from tests.operator.existing_setups import SET_UPS
 
 HELM = [{"manager": "helm", "fieldsV1": {"f:spec": {"f:updateStrategy": {"f:rollingUpdate": {"f:partition": {}}}}}}]
 

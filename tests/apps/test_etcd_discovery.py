@@ -18,7 +18,7 @@ from fleet.apps.etcd.discovery import DISCOVERY
 from fleet.cli.commands.adopt import _format_finding
 from fleet.model.app import App
 from fleet.render.crd import definitions
-from tests.operator.kept import SET_UPS, SetUp
+from tests.operator.existing_setups import SET_UPS, SetUp
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "adopt.md"
 PARTITIONED: dict[str, Any] = {"f:spec": {"f:updateStrategy": {"f:type": {}, "f:rollingUpdate": {"f:partition": {}}}}}

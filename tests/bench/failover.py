@@ -28,7 +28,7 @@ from fleet.lab import Lab
 from fleet.lab.programs.process import identify
 from fleet.testing import Cluster
 from tests.bench.figure import Figure, at_least, at_most
-from tests.operator.e2e import App, Operator, definitions
+from tests.operator.app_on_nodes import App, Operator, definitions
 from tests.operator.writer import Writer
 
 ROUNDS = 20

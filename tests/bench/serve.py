@@ -44,7 +44,7 @@ from tests.bench.bare import access, apply_each, path_of
 from tests.bench.command import fleet_command
 from tests.bench.figure import Figure, at_most
 from tests.bench.place import api_server
-from tests.serve.attacked import Attacked, attacked
+from tests.serve.attacked_service import Attacked, attacked
 from tests.serve.process import Process
 from tests.soak.stranger import Stranger
 

@@ -12,7 +12,7 @@ import yaml
 from fleet.cli import run
 from fleet.cli.commands.adopt import _find_cluster_name
 from fleet.testing import Cluster
-from tests.operator.kept import SET_UPS
+from tests.operator.existing_setups import SET_UPS
 
 REDIS = """
 apiVersion: apps/v1

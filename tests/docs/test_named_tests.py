@@ -19,9 +19,9 @@ FINDINGS = [  # tables whose second column is the test
 ]
 SHORTENED = {  # in the last column of the table of security.md
     "E": "tests/evaluate/test_further_attacks.py",
-    "S": "tests/serve/test_further_attacks.py",
+    "S": "tests/serve/scenarios/test_further_attacks.py",
 }
-OPERATOR = "tests/operator/test_further_attacks.py"  # of tests without a file in robustness.md
+OPERATOR = "tests/operator/scenarios/test_further_attacks.py"  # of tests without a file in robustness.md
 _REFERENCE = re.compile(r"`(?P<file>(?:tests/)?[\w/]*\btest_\w+\.py)(?:::(?P<test>\w+))?`(?: \(`(?P<case>[^`]+)`\))?")
 
 

@@ -12,7 +12,7 @@ import pytest
 from fleet.forge.forge import Forge, Repository, State, connect
 from fleet.forge.github import api_url, graphql_url
 from tests.forge.openapi import Api
-from tests.forge.published import GRAPHQL, OPENAPI, published
+from tests.forge.published_apis import GRAPHQL, OPENAPI, published
 from tests.forge.server import Asked, Reply, Server, serving
 
 T = TypeVar("T")

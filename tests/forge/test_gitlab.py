@@ -16,7 +16,7 @@ from fleet.forge.gitlab import DEVELOPER
 from tests.forge.gitlab_client import document
 from tests.forge.gitlab_payloads import BASE, HEAD, merge_request, note
 from tests.forge.openapi import Api
-from tests.forge.published import GITLAB, published
+from tests.forge.published_apis import GITLAB, published
 from tests.forge.server import Asked, Reply, Server, serving
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from fleet.forge import FORGES
 from fleet.forge.forge import Action, CommentEvent, Event, PullRequestEvent, PushEvent, Repository
 from fleet.forge.webhook import MOST_BYTES, read_event
 from tests.forge.gitlab_client import document
-from tests.forge.published import GITLAB, WEBHOOKS, published
+from tests.forge.published_apis import GITLAB, WEBHOOKS, published
 
 SECRET = "a secret of both"
 

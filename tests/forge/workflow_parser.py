@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from fleet.lab import files as paths
-from tests.forge.published import Package, archive
+from tests.forge.published_apis import Package, archive
 
 PACKAGES = (
     Package(

@@ -13,7 +13,7 @@ from fleet.kube.health import Health, State
 from fleet.kube.live import read_live
 from fleet.objects.desired import Key
 from fleet.testing import Cluster
-from tests.kube.connected import connected
+from tests.kube.with_client import connected
 
 DEPLOYMENT = {"kind": "Deployment", "metadata": {"name": "web", "uid": "d"}, "status": {}}
 

@@ -18,8 +18,8 @@ from fleet.kube.client.client import Client
 from fleet.kube.lease import PROCESS, Lease
 from fleet.testing import Cluster
 from fleet.testing.proxy import Freeze, Match, Plan, Proxy, Rule
-from tests.kube.connected import connected
 from tests.kube.runtime.running import eventually
+from tests.kube.with_client import connected
 
 
 def test_a_second_one_is_told_who_holds_it_and_gets_it_afterwards(cluster: Cluster) -> None:

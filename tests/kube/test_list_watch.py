@@ -19,7 +19,7 @@ from fleet.kube.list_watch import Interruption, ListWatch, WatchEvent
 from fleet.kube.objects import Scope
 from fleet.kube.resources import CONFIG_MAPS
 from fleet.kube.watch import ChangedObject, ListedObjects, watch_changes
-from tests.kube.test_client import answered_by
+from tests.kube.client.test_client import answered_by
 
 END = {"k8s.io/initial-events-end": "true"}
 Answer = tuple[int, Any, dict[str, str]]

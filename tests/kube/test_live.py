@@ -12,7 +12,7 @@ from fleet.kube.discovery import read_discovery
 from fleet.kube.live import FEW, Live, read_live
 from fleet.objects.desired import Key
 from fleet.testing import Cluster
-from tests.kube.connected import agent, config_map, connected, make
+from tests.kube.with_client import agent, config_map, connected, make
 
 
 def key(cluster: Cluster, name: str, kind: str = "ConfigMap") -> Key:

@@ -11,7 +11,7 @@ from fleet.kube import schema
 from fleet.kube.client.client import Client
 from fleet.objects.desired import Key
 from fleet.testing import Cluster
-from tests.kube.connected import connected
+from tests.kube.with_client import connected
 
 PLAIN = "a text as it is goes into stringData of a Secret, or data of a ConfigMap"
 CONTAINER = {"name": "web", "image": "localhost/web", "ports": [{"containerPort": 80}]}

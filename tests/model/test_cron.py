@@ -16,7 +16,7 @@ from fleet.kube.client.client import Client
 from fleet.model.app import API_VERSION
 from fleet.model.types import Cron
 from fleet.testing import Cluster
-from tests.kube.connected import connected
+from tests.kube.with_client import connected
 
 CHOSEN = (
     *("0 3 * * *", "*/15 0-6,22 1 jan-mar mon", "5/10 * ? * 6", "@daily", "@annually", "0 0 29 2 *", "0 0 31 2 fri"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleet.testing import Cluster
-from tests.operator.e2e import App, unattended_app
+from tests.operator.app_on_nodes import App, unattended_app
 
 
 @pytest.fixture

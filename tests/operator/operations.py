@@ -25,7 +25,7 @@ from fleet_operator.engines.etcd.protocol import Endpoint, Etcd, Refused, Unreac
 from fleet.errors import FleetError
 from fleet.testing import Cluster
 from fleet.testing.audit import Request
-from tests.operator.e2e import ETCD_IMAGE, PATIENCE, REPOSITORY, App, Operator, definitions, release
+from tests.operator.app_on_nodes import ETCD_IMAGE, PATIENCE, REPOSITORY, App, Operator, definitions, release
 from tests.served import wait_served
 
 TINY = {"storage": "256Mi", "resources": {"cpu": "20m", "memory": "128Mi"}}
@@ -186,7 +186,8 @@ class Story:
     def mortal(self, *options: str) -> list[str]:
         """The same that ends at a move."""
         return [
-            *("tests.operator.killed", f"--kubeconfig={self.cluster.kubeconfig}", f"--context={self.cluster.context}"),
+            "tests.operator.kill_points",
+            *(f"--kubeconfig={self.cluster.kubeconfig}", f"--context={self.cluster.context}"),
             *(f"--namespace={self.cluster.namespace}", f"--image={ETCD_IMAGE}", f"--moves={self.moves}", *options),
         ]
 

@@ -23,7 +23,7 @@ from fleet.plan import (
 )
 from fleet.plan.drift import is_drift
 from fleet.plan.effect import delete_effect
-from tests.plan.live import config_map, desired, entry_of, live_of, wanted
+from tests.objects.live import config_map, desired, entry_of, live_of, wanted
 
 
 def inventory(*entries: Entry) -> Inventory:

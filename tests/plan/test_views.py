@@ -13,7 +13,7 @@ from fleet.plan.views.json import plan_data
 from fleet.plan.views.markdown import markdown_comment
 from fleet.plan.views.summary import summary_line
 from fleet.plan.views.text import text_tree
-from tests.plan.live import config_map, desired, entry_of, live_of, wanted
+from tests.objects.live import config_map, desired, entry_of, live_of, wanted
 
 
 def example() -> list[PlanView]:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fleet.testing import Cluster, GitRemote
-from tests.serve.pulled import Pulled
-from tests.serve.served import Served
+from tests.serve.pulling_clusters import Pulled
+from tests.serve.running_service import Served
 from tests.sync.fleet_repository import FleetRepository
 
 

@@ -15,7 +15,7 @@ from fleet.serve.report.reporter import AgentReports, Reporter, Results
 from fleet.serve.report.status import StatusWriter
 from fleet.serve.rollback import PendingRollbacks, RollbackOutcome
 from fleet.sync.result import Result
-from tests.serve.test_order import WANTED
+from tests.serve.test_rollout import WANTED
 
 NEWER = replace(WANTED, files=replace(WANTED.files, revision="b" * 40))
 EU, US = ("orders", "eu"), ("orders", "us")

@@ -8,10 +8,10 @@ import json
 
 import pytest
 
-from tests.serve.pulled import Pulled
-from tests.serve.served import Served
+from tests.serve.pulling_clusters import Pulled
+from tests.serve.running_service import Served
 from tests.sync.fleet_repository import config_map
-from tests.sync.rolled_out import write_rolled_out
+from tests.sync.rollout_stack import write_rolled_out
 
 OURS = "fleet/"  # how our user agent begins
 REPORTED = """

@@ -21,7 +21,7 @@ from fleet.testing import Broken, Cluster, Faults
 from fleet.testing.proxy import Answer, Break, Cut, Delay, EmptyList, Lose, Match, Plan, Proxy, Rule, SkewLeases
 from fleet.testing.proxy import Kill as Shot
 from tests.serve.process import Process
-from tests.serve.told import Told
+from tests.serve.status_branch import Told
 from tests.soak.actions import (
     UNREACHABLE,
     Action,

@@ -16,7 +16,7 @@ from fleet.apply.inventory import load
 from fleet.kube.lease import PROCESS
 from fleet.testing import Cluster
 from fleet.testing.proxy import Kill, Match, Plan, Proxy, Rule
-from tests.kube.connected import connected
+from tests.kube.with_client import connected
 from tests.sync.fleet_repository import FleetRepository, config_map
 
 BEFORE = (

@@ -19,7 +19,7 @@ from fleet.kube import identity
 from fleet.kube.client.client import Client
 from fleet.kube.lease import Lease
 from fleet.testing.git import git
-from tests.kube.connected import connected
+from tests.kube.with_client import connected
 from tests.sync.fleet_repository import FleetRepository, config_map
 
 OURS = "fleet/"  # how our user agent begins

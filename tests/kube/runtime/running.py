@@ -11,7 +11,7 @@ from typing import Any
 
 import fleet.kube.runtime as kube
 from fleet.testing import Cluster
-from tests.kube.connected import agent
+from tests.kube.with_client import agent
 
 
 @contextlib.asynccontextmanager

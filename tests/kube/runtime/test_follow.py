@@ -19,9 +19,9 @@ from fleet.kube.runtime.cache import Cache
 from fleet.kube.runtime.informer import Informer
 from fleet.testing import Cluster
 from fleet.testing.proxy import Cut, Match, Plan, Proxy, Rule
-from tests.kube.connected import agent, config_map
 from tests.kube.runtime.greeter import CONFIG_MAPS, GREETINGS, greeting
 from tests.kube.runtime.running import eventually
+from tests.kube.with_client import agent, config_map
 
 WATCHES = Match(verb="watch", resource="configmaps")
 
@@ -141,7 +141,7 @@ def test_a_server_that_falls_silent_is_left_and_found_again(cluster: Cluster) ->
 
 
 def test_a_right_that_is_missing_is_told_and_used_once_it_is_there(cluster: Cluster, tmp_path: Path) -> None:
-    from tests.kube.test_client import as_user
+    from tests.kube.client.test_client import as_user
 
     cluster.apply(watched(cluster, "a"))
     token = cluster.kubectl("create", "token", "default").strip()

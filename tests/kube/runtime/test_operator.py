@@ -17,9 +17,9 @@ from fleet.errors import ResourceError
 from fleet.kube.objects import get
 from fleet.kube.runtime.handlers import label
 from fleet.testing import Cluster
-from tests.kube.connected import agent
 from tests.kube.runtime.greeter import CONFIG_MAPS, DEFINITION, GREETINGS, controller, greet, greeting
 from tests.kube.runtime.running import eventually, running
+from tests.kube.with_client import agent
 from tests.served import wait_served
 
 

@@ -15,10 +15,10 @@ import pytest
 
 import fleet.kube.runtime as kube
 from fleet.testing import Cluster
-from tests.kube.connected import agent, make
+from tests.kube.client.test_client import as_user
 from tests.kube.runtime.greeter import CONFIG_MAPS, GREETINGS, greet, greeting
 from tests.kube.runtime.running import eventually, running
-from tests.kube.test_client import as_user
+from tests.kube.with_client import agent, make
 
 RBAC = "rbac.authorization.k8s.io"
 NODES = kube.Resource("", "v1", "Node", "nodes", namespaced=False)
