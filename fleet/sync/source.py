@@ -258,7 +258,8 @@ def evaluate_checkout(
     """Return the evaluation of the files, with names of these stacks only; raise its problems.
 
     `prepare` is called while the processes that evaluate start. It returns a function that is called with the clusters
-    as soon as they are known, which is before the stacks are evaluated; not if the evaluation is in the cache.
+    as soon as they are known, which is before the stacks are evaluated; only if an earlier commit is in the cache, and
+    this one is not: nothing is sent to the clusters of a repository of which no commit was ever good here.
     """
     commit = checkout if isinstance(checkout, Commit) else None
     if commit and commit.remembered is not None:
@@ -278,7 +279,7 @@ def evaluate_checkout(
             pool=pool,
             twice=commit is not None,
             before=before,
-            on_clusters=on_clusters,
+            on_clusters=on_clusters if remembered else ignore_clusters,
         ).check()
     if commit and not stacks:
         from fleet.evaluate.cache import store_evaluation  # noqa: PLC0415
