@@ -141,13 +141,12 @@ def publish_bundles(
     )
     _check_departures(evaluation, before, observed.records, budget)
     states = _StackStates(files.revision, before, clusters, observed)
-    placements = [(stack.name, cluster) for stack in evaluation.stacks for cluster in stack.clusters]
     plan = plan_bundles(
         evaluation,
         clusters,
         _make_header(files, budget, options),
         before,
-        {pair: states.of(pair) for pair in placements},
+        {pair: states.of(pair) for pair in _watched_placements(evaluation, clusters)},
         approvals=observed.approvals,
         now=now,
     )
@@ -159,8 +158,7 @@ def publish_bundles(
     commit_of = {cluster: bundle.commit for cluster, bundle in before.items()} | written
     bundles = {cluster: replace(bundle, commit=commit_of.get(cluster, "")) for cluster, bundle in bundles.items()}
     states_after = _StackStates(files.revision, {**before, **bundles}, clusters, observed)
-    pulling = {cluster.name for cluster in evaluation.clusters if cluster.pull}
-    all_states = {pair: states_after.of(pair) for pair in placements if pair[1] in pulling}
+    all_states = {pair: states_after.of(pair) for pair in _pulled_placements(evaluation)}
     return PublishResult(results, plan.waiting, written, bundles, all_states, plan.again, remarks)
 
 
@@ -244,6 +242,19 @@ def _join_bundles(bundles: Iterable[Bundle]) -> Evaluation:
         tuple(cluster for evaluation in evaluations for cluster in evaluation.clusters),
         tuple(stack for evaluation in evaluations for stack in evaluation.stacks),
     )
+
+
+def _watched_placements(evaluation: Evaluation, clusters: Collection[str]) -> list[StackCluster]:
+    """Return the placements whose states decide about these clusters: those of their stacks and of what these need."""
+    bundled = [stack for stack in evaluation.stacks if any(cluster in clusters for cluster in stack.clusters)]
+    names = {name for stack in bundled for name in (stack.name, *stack.needs)}
+    return [(stack.name, cluster) for stack in evaluation.stacks if stack.name in names for cluster in stack.clusters]
+
+
+def _pulled_placements(evaluation: Evaluation) -> list[StackCluster]:
+    """Return the placements that only agents reach."""
+    pulling = {cluster.name for cluster in evaluation.clusters if cluster.pull}
+    return [(stack.name, cluster) for stack in evaluation.stacks for cluster in stack.clusters if cluster in pulling]
 
 
 def _make_header(files: Commit, allowance: DeletionBudget, options: PublishOptions) -> BundleHeader:
