@@ -52,7 +52,7 @@ _SEPARATOR = "---"
 _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")  # as JSON writes one
 
 
-class Document(NamedTuple):
+class YamlDocument(NamedTuple):
     data: Any
     line: int  # of the file, from 1
 
@@ -72,7 +72,7 @@ def _is_tab(text: str, line: int, column: int) -> bool:
     return line < len(lines) and lines[line][column : column + 1] == "\t" and not lines[line][:column].strip()
 
 
-def read_documents(text: str, most: int = MOST_VALUES) -> Iterator[Document]:
+def read_documents(text: str, most: int = MOST_VALUES) -> Iterator[YamlDocument]:
     """Yield the documents of a file that are not empty; raise NotYamlError where the first mistake is.
 
     `most` is how many values one document may have, aliases unfolded.
@@ -91,7 +91,7 @@ def read_documents(text: str, most: int = MOST_VALUES) -> Iterator[Document]:
         else:
             if _HALF_CHARACTER.search(text):
                 _refuse_half_characters(data)
-            yield Document(data, 1)
+            yield YamlDocument(data, 1)
             return
     for part, first in _split_documents(text):
         loader = _Loader(part)
@@ -110,7 +110,7 @@ def read_documents(text: str, most: int = MOST_VALUES) -> Iterator[Document]:
         if node is not None:
             data = _Reader(first, most).value(node)
             if data is not None:
-                yield Document(data, node.start_mark.line + first)
+                yield YamlDocument(data, node.start_mark.line + first)
 
 
 def dump(document: Any) -> str:

@@ -11,7 +11,7 @@ from fleet.apps.held import before
 from fleet.apps.workload import references
 from fleet.kube.client.client import Client
 from fleet.kube.discovery import Resource
-from fleet.kube.objects import Scope, pages
+from fleet.kube.objects import ObjectScope, pages
 
 Object = dict[str, Any]
 KINDS = (
@@ -115,4 +115,4 @@ def _serves(obj: Object, kind: str, stateful_set: Object) -> bool:
 
 
 async def _list_objects(client: Client, resource: Resource, namespace: str) -> list[Object]:
-    return [obj async for page in pages(client, Scope(resource, namespace)) for obj in page["items"]]
+    return [obj async for page in pages(client, ObjectScope(resource, namespace)) for obj in page["items"]]

@@ -17,7 +17,7 @@ from fleet.errors import AccessError, FleetError
 from fleet.kube.client.client import Client
 from fleet.kube.discovery import Resource
 from fleet.kube.exec import Command, execute
-from fleet.kube.objects import Scope, pages
+from fleet.kube.objects import ObjectScope, pages
 
 Object = dict[str, Any]
 SETS = Resource("apps", "v1", "StatefulSet", "statefulsets", True)
@@ -33,7 +33,7 @@ QUESTION_SECONDS = 20.0  # for one question
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AdoptionFinding:
     """One StatefulSet: the app that it could be, or why it cannot. Without an engine it is unknown what it runs."""
 
     namespace: str
@@ -44,20 +44,20 @@ class Finding:
     problem: Problem | None = None
 
 
-async def find_engines(client: Client, namespace: str, labels: str = "") -> list[Finding]:
+async def find_engines(client: Client, namespace: str, labels: str = "") -> list[AdoptionFinding]:
     """Judge every StatefulSet of the namespace ("": of all), or those that the labels select."""
-    stateful_sets = [obj async for page in pages(client, Scope(SETS, namespace, labels)) for obj in page["items"]]
+    stateful_sets = [obj async for page in pages(client, ObjectScope(SETS, namespace, labels)) for obj in page["items"]]
     by_namespace: dict[str, list[Object]] = {}
     for stateful_set in stateful_sets:
         by_namespace.setdefault(stateful_set["metadata"]["namespace"], []).append(stateful_set)
-    findings: list[Finding] = []
+    findings: list[AdoptionFinding] = []
     for namespace_name, sets in sorted(by_namespace.items()):
         surroundings = await _read_surroundings(client, namespace_name)
         findings += await asyncio.gather(*(_judge(client, stateful_set, surroundings) for stateful_set in sets))
     return _refuse_split_clusters(findings)
 
 
-def _refuse_split_clusters(findings: Sequence[Finding]) -> list[Finding]:
+def _refuse_split_clusters(findings: Sequence[AdoptionFinding]) -> list[AdoptionFinding]:
     """Refuse candidates for one app in two StatefulSets: they are members of one cluster, and none can be it."""
     sets_by_identity: dict[str, list[str]] = {}
     for finding in findings:
@@ -69,7 +69,7 @@ def _refuse_split_clusters(findings: Sequence[Finding]) -> list[Finding]:
         if len(sets) > 1:
             message = f"{' and '.join(sets)} are members of one cluster: there are two candidates for one app"
             judged.append(
-                Finding(
+                AdoptionFinding(
                     finding.namespace, finding.name, finding.engine, finding.sign, problem=Problem("identity", message)
                 )
             )
@@ -84,7 +84,7 @@ async def _read_surroundings(client: Client, namespace: str) -> Surroundings:
 
     async def every(resource: Resource) -> list[Object]:
         try:
-            return [obj async for page in pages(client, Scope(resource, namespace)) for obj in page["items"]]
+            return [obj async for page in pages(client, ObjectScope(resource, namespace)) for obj in page["items"]]
         except AccessError:
             unseen.append(resource.plural)
             return []
@@ -100,16 +100,16 @@ async def _read_surroundings(client: Client, namespace: str) -> Surroundings:
     return Surroundings(**dict(zip(names, lists, strict=True)), find=find, unseen=tuple(sorted(unseen)))
 
 
-async def _judge(client: Client, stateful_set: Object, surroundings: Surroundings) -> Finding:
+async def _judge(client: Client, stateful_set: Object, surroundings: Surroundings) -> AdoptionFinding:
     """Judge one StatefulSet. An unforeseen error is a problem of its own: the others are described all the same."""
     try:
         return await _recognise(client, stateful_set, surroundings)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         metadata, message = stateful_set["metadata"], f"it cannot be read: {type(error).__name__}: {error}"
-        return Finding(metadata["namespace"], metadata["name"], problem=Problem("engine", message))
+        return AdoptionFinding(metadata["namespace"], metadata["name"], problem=Problem("engine", message))
 
 
-async def _recognise(client: Client, stateful_set: Object, surroundings: Surroundings) -> Finding:
+async def _recognise(client: Client, stateful_set: Object, surroundings: Surroundings) -> AdoptionFinding:
     metadata = stateful_set["metadata"]
     for driver in drivers():
         discovery = driver.discovery()
@@ -118,9 +118,9 @@ async def _recognise(client: Client, stateful_set: Object, surroundings: Surroun
             judged = await _ask_members(client, stateful_set, surroundings, discovery)
             problem = judged if isinstance(judged, Problem) else None
             candidate = judged if isinstance(judged, Candidate) else None
-            return Finding(metadata["namespace"], metadata["name"], discovery.engine, sign, candidate, problem)
+            return AdoptionFinding(metadata["namespace"], metadata["name"], discovery.engine, sign, candidate, problem)
     engines = ", ".join(driver.meta.name for driver in drivers() if driver.discovery())
-    return Finding(
+    return AdoptionFinding(
         metadata["namespace"], metadata["name"], problem=Problem("engine", f"no process is one of: {engines}")
     )
 

@@ -18,7 +18,7 @@ from fleet.errors import ConfigurationError
 from fleet.git import refs
 from fleet.git.objects import Snapshot
 from fleet.git.publish import Changes, Edit, publish
-from fleet.git.repository import Repository as Git
+from fleet.git.repository import GitRepository
 from fleet.model.app import App
 from fleet.repository import Repository
 
@@ -122,7 +122,7 @@ MESSAGE = "Take over what runs already"
 def commit_files(files: Mapping[str, str], branch: str) -> list[str]:
     """Commit the files, named below the repository's directory of stacks, on a new branch; return the paths written."""
     repository = Repository.find()
-    git = Git.find(repository.root)
+    git = GitRepository.find(repository.root)
     ref = refs.ref(f"refs/heads/{branch}")
     tip = git.resolve("HEAD").id
     prefix = repository.root.resolve().relative_to(git.root.resolve()).as_posix().removeprefix(".").lstrip("/")
@@ -138,7 +138,7 @@ def commit_files(files: Mapping[str, str], branch: str) -> list[str]:
     return sorted(paths)
 
 
-def _check_free(git: Git, tip: str, paths: Mapping[str, bytes], ref: str) -> None:
+def _check_free(git: GitRepository, tip: str, paths: Mapping[str, bytes], ref: str) -> None:
     with git.objects("look for files") as objects:
         existing = [path for path in paths if objects.find(f"{tip}:{path}") is not None]
         is_taken = objects.find(f"{ref}^{{commit}}") is not None

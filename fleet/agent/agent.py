@@ -21,16 +21,14 @@ from fleet.bundle.storage import read_bundle, rendered_revisions
 from fleet.errors import ConfigurationError, NotFoundError, PolicyError
 from fleet.evaluate.result import ClusterData, Evaluation
 from fleet.git.objects import Snapshot
-from fleet.git.repository import Mirror
-from fleet.git.repository import Repository as Git
+from fleet.git.repository import GitRepository, Mirror
 from fleet.git.status import choose_remote, report
 from fleet.git.status_records import StatusRecord
 from fleet.kube.client.client import Client
 from fleet.kube.identity import program_name
 from fleet.objects.desired import StackCluster
 from fleet.repository import Repository
-from fleet.repository.settings import Budget, Fleet, Settings, Trust
-from fleet.repository.settings import Git as GitSettings
+from fleet.repository.settings import Budget, Fleet, GitSettings, Settings, Trust
 from fleet.serve.commits import EvaluatedCommit, FollowedRepository, budget_of
 from fleet.serve.safety import read_status_records
 from fleet.sync.commit import CommitOptions, run_options
@@ -129,7 +127,7 @@ class BundleReader:
         )
         return replace(evaluation, clusters=(replace(cluster, context=self.context),), stacks=stacks)
 
-    def _files(self, origin: FollowedRepository, git: Git, bundle: Bundle) -> Commit:
+    def _files(self, origin: FollowedRepository, git: GitRepository, bundle: Bundle) -> Commit:
         index = bundle.index
         settings = Settings(
             fleet=Fleet(index.fleet),

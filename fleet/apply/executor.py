@@ -13,7 +13,7 @@ from typing import Protocol
 
 from fleet.apply import order
 from fleet.apply.inventory import StoredInventory, save, verify
-from fleet.apply.steps import Execution, Outcome, Result, State
+from fleet.apply.steps import Execution, StepOutcome, StepResult, StepState
 from fleet.kube.client.client import Client, impersonate
 from fleet.kube.concurrency import run_in_order
 from fleet.objects.desired import Key
@@ -38,11 +38,11 @@ async def apply(
     plan: Plan,
     stored: StoredInventory,
     *,
-    on_result: Callable[[Result], None] | None = None,
+    on_result: Callable[[StepResult], None] | None = None,
     delete_seconds: float = 60.0,
     hold: Hold | None = None,
     account: str = "",
-) -> Outcome:
+) -> StepOutcome:
     """Apply the plan under the stack's Lease; raise StalePlanError when `stored` is no longer what it was made from.
 
     What depends on a step that `hold` keeps from being done is not done either. Every step is done in the name of
@@ -57,17 +57,17 @@ async def apply(
     for result in results.values():
         tell(result)
 
-    async def wait(key: Key) -> Result | None:
+    async def wait(key: Key) -> StepResult | None:
         reason = await hold(steps[key]) if hold else ""
         if not reason:
             return None
-        result = Result(steps[key], State.SKIPPED, reason=reason)
+        result = StepResult(steps[key], StepState.SKIPPED, reason=reason)
         tell(result)
         return result
 
     held = {step.key for step in plan.having(*APPLIED) if hold.concerns(step)} if hold else set()
 
-    async def do(key: Key) -> Result:
+    async def do(key: Key) -> StepResult:
         result_before = results.get(key)
         if result_before is not None:
             return result_before
@@ -75,11 +75,11 @@ async def apply(
         tell(result)
         return result
 
-    def skip(key: Key, cause: Key) -> Result:
+    def skip(key: Key, cause: Key) -> StepResult:
         result_before = results.get(key)
         if result_before is not None:
             return result_before
-        result = Result(steps[key], State.SKIPPED, reason=f"{cause} comes before it and was not done")
+        result = StepResult(steps[key], StepState.SKIPPED, reason=f"{cause} comes before it and was not done")
         tell(result)
         return result
 
@@ -106,7 +106,7 @@ async def apply(
             results[step.key] = _held_back_result(step, unfinished)
             tell(results[step.key])
     ordered = tuple(results[step.key] for step in plan.steps)
-    return Outcome(ordered, await save(client, stored, inventory_after(plan, ordered)))
+    return StepOutcome(ordered, await save(client, stored, inventory_after(plan, ordered)))
 
 
 def _with_intents(plan: Plan) -> Inventory:
@@ -121,7 +121,7 @@ def _with_intents(plan: Plan) -> Inventory:
     return owned.with_entries(intents, revision=(plan.revision or None) if intents else None)
 
 
-def inventory_after(plan: Plan, results: Sequence[Result]) -> Inventory:
+def inventory_after(plan: Plan, results: Sequence[StepResult]) -> Inventory:
     """Return what the stack owns after these results. Pure."""
     before = plan.inventory.by_key()
     entries: dict[Key, Entry] = dict(before)
@@ -140,7 +140,7 @@ def inventory_after(plan: Plan, results: Sequence[Result]) -> Inventory:
     return replace(after, missing=_missing(plan.inventory.missing, results, entries))
 
 
-def _missing(before: Collection[Key], results: Iterable[Result], entries: Collection[Key]) -> tuple[Key, ...]:
+def _missing(before: Collection[Key], results: Iterable[StepResult], entries: Collection[Key]) -> tuple[Key, ...]:
     """Return what was to be created and is missing, also of a sync before, of which this one left a part out.
 
     A stack that has nothing in the cluster has no inventory, and so nothing of it is missing.
@@ -148,18 +148,18 @@ def _missing(before: Collection[Key], results: Iterable[Result], entries: Collec
     keys = {
         result.step.key
         for result in results
-        if (result.step.verb is Verb.CREATE and result.state not in (State.DONE, State.CONFLICT))
+        if (result.step.verb is Verb.CREATE and result.state not in (StepState.DONE, StepState.CONFLICT))
         or (result.step.verb is Verb.UNCHANGED and result.step.key in before)
     }
     return tuple(sorted(keys - set(entries))[:MOST_MISSING]) if entries else ()
 
 
-def _entry_after(entry: Entry | None, result: Result) -> Entry | None:
+def _entry_after(entry: Entry | None, result: StepResult) -> Entry | None:
     step = result.step
     if step.verb is Verb.FORGET:
         return None
     if step.verb is Verb.DELETE:
-        return None if result.state is State.DONE else entry
+        return None if result.state is StepState.DONE else entry
     if step.verb in (Verb.UNCHANGED, Verb.RECORD):
         return step.entry
     if result.uid and step.entry is not None:
@@ -169,18 +169,20 @@ def _entry_after(entry: Entry | None, result: Result) -> Entry | None:
     return None if step.verb is Verb.CREATE else entry
 
 
-def _unsent_result(step: Step) -> Result:
+def _unsent_result(step: Step) -> StepResult:
     """Return the result of a step that sends nothing."""
     if step.verb is Verb.CONFLICT:
-        return Result(step, State.CONFLICT, reason=step.reason)
-    return Result(step, State.DONE if step.verb in (Verb.FORGET, Verb.RECORD) else State.UNCHANGED, uid=step.uid or "")
+        return StepResult(step, StepState.CONFLICT, reason=step.reason)
+    return StepResult(
+        step, StepState.DONE if step.verb in (Verb.FORGET, Verb.RECORD) else StepState.UNCHANGED, uid=step.uid or ""
+    )
 
 
-def _is_ok(result: Result) -> bool:
+def _is_ok(result: StepResult) -> bool:
     return result.ok
 
 
-def _held_back_result(step: Step, failures: int) -> Result:
-    return Result(
-        step, State.SKIPPED, reason=f"nothing is deleted before {count_noun(failures, 'other step')} could be done"
+def _held_back_result(step: Step, failures: int) -> StepResult:
+    return StepResult(
+        step, StepState.SKIPPED, reason=f"nothing is deleted before {count_noun(failures, 'other step')} could be done"
     )

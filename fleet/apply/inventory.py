@@ -21,7 +21,7 @@ from urllib.parse import quote, unquote
 
 from fleet.errors import ConflictError, ResourceError
 from fleet.kube.client.client import Client, Response
-from fleet.kube.objects import MANAGER, Scope, delete, pages
+from fleet.kube.objects import MANAGER, ObjectScope, delete, pages
 from fleet.kube.resources import CONFIG_MAPS, NAMESPACE, make_namespace
 from fleet.objects.desired import Key
 from fleet.plan.inventory import Entry, Inventory, Suspension
@@ -155,7 +155,7 @@ async def load_all(client: Client) -> list[StoredInventory]:
 
 async def verify(client: Client, stored: StoredInventory) -> None:
     """Raise StalePlanError unless the inventory in the cluster is still the one that was read."""
-    scope = Scope(CONFIG_MAPS, NAMESPACE, labels=f"{LABEL}={stored.inventory.stack}")
+    scope = ObjectScope(CONFIG_MAPS, NAMESPACE, labels=f"{LABEL}={stored.inventory.stack}")
     answer = await client.request("GET", scope.path(), accept=METADATA_ONLY)
     versions = {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for item in answer.body["items"] or ()}
     if versions != {chunk.uid: chunk.resource_version for chunk in stored.chunks}:
@@ -232,7 +232,7 @@ def _by_number(chunk: Chunk) -> int:
 
 async def _load(client: Client, selector: str) -> list[StoredInventory]:
     chunks: dict[str, list[tuple[dict[str, str], Chunk]]] = {}
-    async for page in pages(client, Scope(CONFIG_MAPS, NAMESPACE, labels=selector), limit=8):
+    async for page in pages(client, ObjectScope(CONFIG_MAPS, NAMESPACE, labels=selector), limit=8):
         for item in page["items"]:
             stack, data = item["metadata"]["labels"][LABEL], item.get("data") or {}
             chunks.setdefault(stack, []).append((data, _read_chunk(client, item["metadata"], data)))

@@ -27,7 +27,7 @@ from fleet.objects.redaction import SecretValues
 from fleet.plan.step import Step, Verb
 
 
-class State(StrEnum):
+class StepState(StrEnum):
     DONE = "done"
     UNCHANGED = "unchanged"  # nothing had to be sent
     CONFLICT = "conflict"  # belongs to another owner; untouched
@@ -37,9 +37,9 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class StepResult:
     step: Step
-    state: State
+    state: StepState
     uid: str = ""
     version: str = ""  # the resourceVersion that the object has by it; "" where it is not certainly as it was applied
     error: FleetError | None = None
@@ -48,19 +48,19 @@ class Result:
 
     @property
     def ok(self) -> bool:
-        return self.state in (State.DONE, State.UNCHANGED)
+        return self.state in (StepState.DONE, StepState.UNCHANGED)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    results: tuple[Result, ...]
+class StepOutcome:
+    results: tuple[StepResult, ...]
     stored: StoredInventory
 
     @property
     def ok(self) -> bool:
         return all(result.ok for result in self.results)
 
-    def having(self, *states: State) -> tuple[Result, ...]:
+    def having(self, *states: StepState) -> tuple[StepResult, ...]:
         return tuple(result for result in self.results if result.state in states)
 
     @property
@@ -81,16 +81,16 @@ class Execution:
         self._stack = stack
         self._delete_seconds = delete_seconds
 
-    async def run(self, step: Step) -> Result:
+    async def run(self, step: Step) -> StepResult:
         try:
             if step.verb is Verb.DELETE:
                 return await self._delete(step)
             return await self._apply(step)
         except ConflictError as error:
-            return Result(step, State.CONFLICT, error=await self._told(error, step))
+            return StepResult(step, StepState.CONFLICT, error=await self._told(error, step))
         except FleetError as error:
             certain = not isinstance(error, UnansweredError)
-            return Result(step, State.FAILED, error=await self._told(error, step), certain=certain)
+            return StepResult(step, StepState.FAILED, error=await self._told(error, step), certain=certain)
 
     async def _told(self, error: FleetError, step: Step) -> FleetError:
         """Add the place in the user's files, and remove secret values that a server quotes in its refusal."""
@@ -99,7 +99,7 @@ class Execution:
             SecretValues.of([step.manifest], secrecy, public=step.key).redact_error(error)
         return _add_source(error, step)
 
-    async def _apply(self, step: Step) -> Result:
+    async def _apply(self, step: Step) -> StepResult:
         manifest = step.manifest
         if manifest is None:
             raise ResourceError(f"the step to {step.verb} {step.key} has no manifest")
@@ -117,15 +117,18 @@ class Execution:
             raise ConflictError(f"{step.key} exists in {self._client.place} and was not made by this sync")
         uid = live["metadata"]["uid"]
         if missing := dropped_fields(step.key.group, manifest, live):
-            return Result(
-                step, State.FAILED, uid=uid, error=_add_source(_dropped_fields_error(self._client, step, missing), step)
+            return StepResult(
+                step,
+                StepState.FAILED,
+                uid=uid,
+                error=_add_source(_dropped_fields_error(self._client, step, missing), step),
             )
         if (step.key.group, step.key.kind) == order.CRD:
             try:
                 await self._until_served(resource, live)
             except FleetError as error:  # it is there, and ours: only not of use yet
-                return Result(step, State.FAILED, uid=uid, error=_add_source(error, step))
-        return Result(step, State.DONE, uid=uid, version=live["metadata"].get("resourceVersion", ""))
+                return StepResult(step, StepState.FAILED, uid=uid, error=_add_source(error, step))
+        return StepResult(step, StepState.DONE, uid=uid, version=live["metadata"].get("resourceVersion", ""))
 
     async def _release(self, step: Step, resource: Resource) -> None:
         """Take the fields of former managers before the object is ours.
@@ -200,41 +203,41 @@ class Execution:
                     raise ResourceError(f"{self._client.place}: definition {name} is accepted but not served")
                 await asyncio.sleep(0.05)
 
-    async def _delete(self, step: Step) -> Result:
+    async def _delete(self, step: Step) -> StepResult:
         discovery = await self._client.discovery()
         resource = discovery.find(step.key.group, step.key.kind)
         if resource is None:
-            return Result(step, State.DONE)  # certainly not served: nothing of it is left
+            return StepResult(step, StepState.DONE)  # certainly not served: nothing of it is left
         version, uid = step.resource_version, step.uid or ""
         for _ in range(10):
             response = await delete(
                 self._client, resource, step.key.namespace, step.key.name, uid=uid, resource_version=version
             )
             if response.status == 404:
-                return Result(step, State.DONE)
+                return StepResult(step, StepState.DONE)
             if response.status != 409:
                 return await self._until_gone(step, resource, response)
             live = await get(self._client, resource, step.key.namespace, step.key.name)
             if live is None or live["metadata"]["uid"] != uid:
-                return Result(step, State.DONE, reason="it is gone; what is there now is another object")
+                return StepResult(step, StepState.DONE, reason="it is gone; what is there now is another object")
             if not _is_of(live, self._stack):
                 raise ConflictError(f"{step.key} belongs to {', '.join(managers(live)) or 'nobody'} now; left alone")
             version = live["metadata"]["resourceVersion"]  # its status moved, or a label of another manager: still ours
         raise ResourceError(f"{self._client.place}: {step.key} changes faster than it can be deleted")
 
-    async def _until_gone(self, step: Step, resource: Resource, response: Response) -> Result:
+    async def _until_gone(self, step: Step, resource: Resource, response: Response) -> StepResult:
         """Wait until the object is absent: only that confirms a delete, as finalizers may take their time."""
         body = response.body if isinstance(response.body, dict) else {}
         if body.get("kind") == "Status" and body.get("status") == "Success":
-            return Result(step, State.DONE)
+            return StepResult(step, StepState.DONE)
         deadline, pause = time.monotonic() + self._delete_seconds, 0.02
         while True:
             live = await get(self._client, resource, step.key.namespace, step.key.name)
             if live is None or live["metadata"]["uid"] != step.uid:
-                return Result(step, State.DONE)
+                return StepResult(step, StepState.DONE)
             if time.monotonic() > deadline:
                 blockers = ", ".join(live["metadata"].get("finalizers", ())) or "its grace period"
-                return Result(step, State.PENDING, reason=f"still being deleted, waiting for {blockers}")
+                return StepResult(step, StepState.PENDING, reason=f"still being deleted, waiting for {blockers}")
             await asyncio.sleep(pause)
             pause = min(2.0, pause * 2)
 

@@ -16,7 +16,7 @@ from fleet.errors import ConfigurationError, ResourceError
 from fleet.git.objects import Snapshot
 from fleet.git.publish import Changes, Edit, fetch_tips, publish
 from fleet.git.refs import Address, branch_ref
-from fleet.git.repository import Repository
+from fleet.git.repository import GitRepository
 from fleet.git.status_records import clean
 
 MOST_RECORDS = 1000  # records of each kind at the tip
@@ -40,7 +40,12 @@ class Records:
 
 
 def write_record(
-    repository: Repository, remote: Address | None, branch: str, record: ApprovalRecord, *, merged: Collection[str] = ()
+    repository: GitRepository,
+    remote: Address | None,
+    branch: str,
+    record: ApprovalRecord,
+    *,
+    merged: Collection[str] = (),
 ) -> bool:
     """Add a record; return False when it was there already. `merged` are the trees of the branch that is synced."""
     encode(record)  # what cannot be recorded is refused before the remote is asked
@@ -61,7 +66,7 @@ def write_record(
     return bool(publish(repository, remote, [Edit(branch_ref(branch), message, decide)]))
 
 
-def read_records(repository: Repository, remote: Address | None, branch: str, synced: str) -> Records:
+def read_records(repository: GitRepository, remote: Address | None, branch: str, synced: str) -> Records:
     """Return the records, and the commit that the branch which is synced ends in, as both are now."""
     ref, other = branch_ref(branch), branch_ref(synced)
     with fetch_tips(repository, remote, [ref, other]) as tips:
@@ -69,7 +74,7 @@ def read_records(repository: Repository, remote: Address | None, branch: str, sy
     return replace(records, tip=tip.commit if tip else "")
 
 
-def first_used_branch(repository: Repository, remote: Address | None, branches: Sequence[str]) -> str:
+def first_used_branch(repository: GitRepository, remote: Address | None, branches: Sequence[str]) -> str:
     """Return the first of these branches on which something was ever recorded, "" if that is none."""
     refs = {branch_ref(branch): branch for branch in branches}
     with fetch_tips(repository, remote, list(refs)) as tips:

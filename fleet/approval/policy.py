@@ -16,7 +16,7 @@ from fleet.approval.record import ABSENT
 from fleet.errors import FleetError
 from fleet.git.objects import Objects
 from fleet.git.refs import Address
-from fleet.git.repository import Repository
+from fleet.git.repository import GitRepository
 from fleet.objects.desired import Key
 from fleet.plan import Plan
 from fleet.repository.settings import FILE, Approval, Settings, read_settings
@@ -67,7 +67,7 @@ def applied_revisions(plans: Iterable[Plan]) -> set[str]:
 
 
 def read_policies(
-    git: Repository, remote: Callable[[], Address | None], commits: Iterable[str], below: str, wanted: Policy
+    git: GitRepository, remote: Callable[[], Address | None], commits: Iterable[str], below: str, wanted: Policy
 ) -> dict[str, Policy]:
     """Return the rule of each commit. Where one cannot be read, approval was required if anything was ever approved.
 

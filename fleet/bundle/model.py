@@ -37,7 +37,7 @@ class CommitError:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class BundleBudget:
     deletions: int
     share: float
 
@@ -52,7 +52,7 @@ class BundleIndex:
     labels: dict[str, str]
     revision: str  # the commit of the fleet's repository that was rendered
     subject: str
-    budget: Budget
+    budget: BundleBudget
     account: str  # [trust] account
     status_branch: str
     stacks: tuple[BundlePart, ...]  # those that others need first

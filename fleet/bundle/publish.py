@@ -13,13 +13,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fleet.approval.gate import ApprovalCheck
-from fleet.bundle.model import Budget, Bundle, CommitError
+from fleet.bundle.model import Bundle, BundleBudget, CommitError
 from fleet.bundle.rollout import BundledStack, BundleHeader, BundlePlan, plan_bundles, state_from_record
 from fleet.bundle.storage import MOST_LETTERS, read_bundles, write_bundles
 from fleet.errors import ConfigurationError, FleetError, PolicyError
 from fleet.evaluate.result import Evaluation, StackResult
 from fleet.git.refs import Address
-from fleet.git.repository import Repository as Git
+from fleet.git.repository import GitRepository
 from fleet.git.status import choose_remote
 from fleet.git.status_records import StatusRecord, clean
 from fleet.objects.desired import StackCluster
@@ -179,7 +179,9 @@ def read_agent_states(
     }
 
 
-def publish_error(git: Git, remote: Address | None, prefix: str, clusters: Iterable[str], error: CommitError) -> None:
+def publish_error(
+    git: GitRepository, remote: Address | None, prefix: str, clusters: Iterable[str], error: CommitError
+) -> None:
     """Let agents report that a newer commit cannot be rendered; their bundles stay as they are."""
     before = read_bundles(git, remote, prefix, clusters)
     cleaned = replace(error, message=clean(error.message, MOST_LETTERS))
@@ -267,7 +269,7 @@ def _make_header(files: Commit, allowance: DeletionBudget, options: PublishOptio
         files.identity,
         files.revision,
         clean(files.subject, MOST_LETTERS),
-        Budget(allowance.deletions, float(allowance.share)),
+        BundleBudget(allowance.deletions, float(allowance.share)),
         settings.trust.account,
         settings.git.status_branch,
         said=options.deletions is not None,
@@ -277,7 +279,7 @@ def _make_header(files: Commit, allowance: DeletionBudget, options: PublishOptio
     )
 
 
-def _check_lineage(git: Git, revision: str, before: Mapping[str, Bundle], *, back: bool) -> None:
+def _check_lineage(git: GitRepository, revision: str, before: Mapping[str, Bundle], *, back: bool) -> None:
     rendered = {
         bundle.index.revision: cluster for cluster, bundle in before.items() if bundle.index.revision != revision
     }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from fleet.errors import ConfigurationError
 from fleet.git.refs import Address, address
-from fleet.git.repository import Repository
+from fleet.git.repository import GitRepository
 from fleet.git.status import read_status
 from fleet.git.status_records import StatusRecord
 
@@ -42,7 +42,7 @@ def parse_report_repository(text: str) -> ReportRepository:
 
 
 def read_reports(
-    git: Repository, home: Address | None, repositories: Sequence[ReportRepository], branch: str
+    git: GitRepository, home: Address | None, repositories: Sequence[ReportRepository], branch: str
 ) -> list[StatusRecord]:
     """Return the records of each stack and cluster; of two, the one in a repository of its own."""
     records = list(read_status(git, remote=home, branch=branch).records)

@@ -16,8 +16,8 @@ from datetime import datetime
 
 from fleet.bundle.model import (
     SCHEMA,
-    Budget,
     Bundle,
+    BundleBudget,
     BundleIndex,
     BundlePart,
     CommitError,
@@ -40,7 +40,7 @@ class BundleHeader:
     fleet: str
     revision: str
     subject: str
-    budget: Budget
+    budget: BundleBudget
     account: str
     status_branch: str
     trouble: CommitError | None = None

@@ -26,7 +26,7 @@ from fleet.evaluate.schema import check_name, check_object
 from fleet.git.objects import Snapshot
 from fleet.git.publish import Changes, Edit, Published, fetch_tips, publish
 from fleet.git.refs import Address, branch_ref
-from fleet.git.repository import Repository
+from fleet.git.repository import GitRepository
 from fleet.git.status_records import clean
 from fleet.repository.values import InvalidError, check_account, check_fleet_name, check_ref
 from fleet.times import parse_window
@@ -215,7 +215,7 @@ def read_bundle(tip: Snapshot, cluster: str, before: Bundle | None = None) -> Bu
 
 
 def read_bundles(
-    repository: Repository, remote: Address | None, prefix: str, clusters: Iterable[str]
+    repository: GitRepository, remote: Address | None, prefix: str, clusters: Iterable[str]
 ) -> dict[str, Bundle]:
     """Read the bundles of these clusters, by cluster; clusters that never had one are left out."""
     refs = {branch_ref(bundle_branch(prefix, cluster)): cluster for cluster in clusters}
@@ -226,7 +226,7 @@ def read_bundles(
 
 
 def write_bundles(
-    repository: Repository,
+    repository: GitRepository,
     remote: Address | None,
     prefix: str,
     bundles: Collection[Bundle],
@@ -254,7 +254,7 @@ def _make_edit(prefix: str, bundle: Bundle, before: Bundle | None) -> Edit:
     return Edit(branch_ref(bundle_branch(prefix, cluster)), f"{title}\n\n{TRAILER}{index.revision}\n", decide)
 
 
-def rendered_revisions(repository: Repository, commit: str) -> frozenset[str]:
+def rendered_revisions(repository: GitRepository, commit: str) -> frozenset[str]:
     """Return the commits that were rendered on the way to this one, by the messages of its branch."""
     listing = repository.git.run(
         "read what was rendered", "log", "--first-parent", "--no-notes", "--format=%B", "--end-of-options", commit
@@ -263,7 +263,7 @@ def rendered_revisions(repository: Repository, commit: str) -> frozenset[str]:
     return frozenset(line.removeprefix(TRAILER) for line in lines if line.startswith(TRAILER))
 
 
-def delivery_time(repository: Repository, commit: str, part: BundlePart) -> float | None:
+def delivery_time(repository: GitRepository, commit: str, part: BundlePart) -> float | None:
     """Return when a stack of the bundle at this commit got its objects, by the branch's own history."""
     listing = repository.git.run(
         "read what was rendered",

@@ -27,7 +27,7 @@ _VERBS = ("get", "list", "create", "patch", "delete")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AccessFinding:
     """A thing that was checked. `problem` is None if it is as needed; `hint` may be given either way."""
 
     what: str
@@ -50,13 +50,15 @@ class Right:
         return f"{self.verb} {name}{f' in {self.namespace}' if self.namespace else ''}"
 
 
-async def check_access(cluster: ClusterData, desired: Sequence[Desired], kubeconfig: Path | None) -> list[Finding]:
+async def check_access(
+    cluster: ClusterData, desired: Sequence[Desired], kubeconfig: Path | None
+) -> list[AccessFinding]:
     """Return all findings about a cluster, up to the first thing without which the rest cannot be known."""
-    findings: list[Finding] = []
+    findings: list[AccessFinding] = []
     stage = "context"
     try:
         async with _connect(cluster, kubeconfig) as client:
-            findings.append(Finding(stage, cluster.kubeconfig_context))
+            findings.append(AccessFinding(stage, cluster.kubeconfig_context))
             stage = "reachable"
             findings += await _check_version(client)
             stage = "definitions"
@@ -65,7 +67,7 @@ async def check_access(cluster: ClusterData, desired: Sequence[Desired], kubecon
             stage = "rights"
             findings.append(await _check_rights(client, list_needed_rights(desired, discovery)))
     except FleetError as error:
-        findings.append(Finding(stage, error.message, error, error.hint))
+        findings.append(AccessFinding(stage, error.message, error, error.hint))
     return findings
 
 
@@ -115,7 +117,7 @@ def list_needed_rights(stacks: Iterable[Desired], discovery: Discovery) -> list[
     return sorted(rights)
 
 
-async def _check_version(client: Client) -> list[Finding]:
+async def _check_version(client: Client) -> list[AccessFinding]:
     """Return whether the API server answers, and whether its version is supported."""
     begin = time.perf_counter()
     response = await client.request("GET", "/version")
@@ -126,12 +128,12 @@ async def _check_version(client: Client) -> list[Finding]:
         ResourceError(f"Kubernetes {text} is older than {oldest}", hint="upgrade the cluster") if is_old(text) else None
     )
     return [
-        Finding("reachable", f"{client.place.server}, {milliseconds:.0f} ms"),
-        Finding("version", text if error is None else error.message, error, error.hint if error else None),
+        AccessFinding("reachable", f"{client.place.server}, {milliseconds:.0f} ms"),
+        AccessFinding("version", text if error is None else error.message, error, error.hint if error else None),
     ]
 
 
-def _check_definitions(stacks: Iterable[Desired], discovery: Discovery) -> Finding:
+def _check_definitions(stacks: Iterable[Desired], discovery: Discovery) -> AccessFinding:
     """Return which of our custom resource definitions the cluster lacks; that is no error."""
     from fleet.apps.registry import kinds
     from fleet.model.app import GROUP
@@ -140,24 +142,24 @@ def _check_definitions(stacks: Iterable[Desired], discovery: Discovery) -> Findi
     missing = sorted({kind for kind in kinds() if kind not in defined})
     used = {item.key.kind for desired in stacks for item in desired.objects if item.key.group == GROUP}
     if not missing:
-        return Finding("definitions", ", ".join(defined))
+        return AccessFinding("definitions", ", ".join(defined))
     names = ", ".join(f"{kind} (used)" if kind in used else kind for kind in missing)
-    return Finding(
+    return AccessFinding(
         "definitions",
         f"not yet there: {names}",
         hint="the first sync that needs them defines them; beforehand: fleet crds | kubectl apply --server-side -f -",
     )
 
 
-async def _check_rights(client: Client, rights: Sequence[Right]) -> Finding:
+async def _check_rights(client: Client, rights: Sequence[Right]) -> AccessFinding:
     """Return which of the rights the API server does not grant."""
     allowed = await asyncio.gather(*(_has_right(client, right) for right in rights))
     missing = [right for right, is_allowed in zip(rights, allowed, strict=True) if not is_allowed]
     if not missing:
-        return Finding("rights", f"all {len(rights)} that a sync of this repository needs")
+        return AccessFinding("rights", f"all {len(rights)} that a sync of this repository needs")
     shown = ", ".join(map(str, missing[:5])) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
     error = AccessError(f"may not {shown}", hint=f"check with: kubectl auth can-i --list{client.place.flag}")
-    return Finding("rights", error.message, error, error.hint)
+    return AccessFinding("rights", error.message, error, error.hint)
 
 
 async def _has_right(client: Client, right: Right) -> bool:

@@ -22,8 +22,8 @@ from fleet.cli.output import print_message
 from fleet.errors import ConfigurationError, FleetError, NotFoundError
 from fleet.forge import detect
 from fleet.forge.detect import detect_repository, read_token
-from fleet.forge.forge import CiJob, Forge, PullRequest, Repository, connect
-from fleet.git.repository import Repository as Git
+from fleet.forge.forge import CiJob, Forge, ForgeRepository, PullRequest, connect
+from fleet.git.repository import GitRepository
 from fleet.preview.comment import (
     CommentIdentity,
     CommentText,
@@ -38,8 +38,7 @@ from fleet.preview.comment import post_preview as tell
 from fleet.preview.comment_file import describe_preview, describe_refusal, write_comment
 from fleet.preview.merge import MergePreview, preview_merge
 from fleet.repository import find_root
-from fleet.repository.settings import FILE, read_settings
-from fleet.repository.settings import Forge as ForgeSettings
+from fleet.repository.settings import FILE, ForgeSettings, read_settings
 
 if TYPE_CHECKING:
     from fleet.plan.views.summary import ViewHeader
@@ -137,7 +136,7 @@ def write_for_comment(
     return errors
 
 
-def _describe_request(options: CommentOptions, git: Git) -> tuple[PreviewRequest, str] | None:
+def _describe_request(options: CommentOptions, git: GitRepository) -> tuple[PreviewRequest, str] | None:
     """Return the pull request as options or the CI job have it, and the ref of its head; None: the forge must be asked.
 
     Neither is believed about whose the head is: it counts as a fork's.
@@ -154,7 +153,7 @@ def _describe_request(options: CommentOptions, git: Git) -> tuple[PreviewRequest
     return PreviewRequest(pull_request), pull_request.fetch_ref(job.repository.kind)
 
 
-def _ask_request(options: CommentOptions, git: Git, directory: str) -> tuple[PreviewRequest, str]:
+def _ask_request(options: CommentOptions, git: GitRepository, directory: str) -> tuple[PreviewRequest, str]:
     """Return the pull request as the forge has it, and the ref of its head."""
     job = detect.detect_job(os.environ)
     number = options.number or (job.number if job else None)
@@ -179,10 +178,10 @@ def is_overtaken(job: CiJob | None, pull_request: PullRequest) -> bool:
     return True
 
 
-def find_fleet() -> tuple[Git, str]:
+def find_fleet() -> tuple[GitRepository, str]:
     """Return the git repository around the current directory, and the fleet's directory in it: "" for its root."""
     root = find_root()
-    git = Git.find(root)
+    git = GitRepository.find(root)
     directory = root.relative_to(git.root.resolve()).as_posix()
     return git, "" if directory == "." else directory
 
@@ -191,7 +190,7 @@ def find_fleet() -> tuple[Git, str]:
 class ForgeSession:
     """A forge that is asked a few things at a time: evaluating in between has an event loop of its own."""
 
-    repository: Repository
+    repository: ForgeRepository
     token: str
     identity: CommentIdentity
 
@@ -236,13 +235,13 @@ def _make_preview(options: CommentOptions, request: PreviewRequest, base: str, h
     return run, replace(about, base=base_side, head=head_side)
 
 
-def find_remote(git: Git) -> str:
+def find_remote(git: GitRepository) -> str:
     """Return the address of the only remote, or of `origin`: as this clone has it, not as any commit says."""
     remotes = git.remotes()
     return next(iter(remotes.values())) if len(remotes) == 1 else remotes.get("origin", "")
 
 
-def read_forge_settings(git: Git, base: str | None, directory: str) -> ForgeSettings:
+def read_forge_settings(git: GitRepository, base: str | None, directory: str) -> ForgeSettings:
     """Return the forge settings of the base, or of the remote's main branch: a head may not say where tokens go."""
     path = f"{directory}/{FILE}" if directory else FILE
     for revision in [base] if base else [f"refs/remotes/{_find_remote_name(git)}/HEAD", "refs/remotes/origin/main"]:
@@ -254,12 +253,12 @@ def read_forge_settings(git: Git, base: str | None, directory: str) -> ForgeSett
     return ForgeSettings()
 
 
-def _find_remote_name(git: Git) -> str:
+def _find_remote_name(git: GitRepository) -> str:
     names = list(git.remotes())
     return names[0] if len(names) == 1 else "origin"
 
 
-def _find_base(git: Git, given: str | None, pull_request: PullRequest) -> str:
+def _find_base(git: GitRepository, given: str | None, pull_request: PullRequest) -> str:
     """Return the newest commit of the base branch that this clone has; raise ConfigurationError if it has none."""
     if given:
         return git.resolve(given).id
@@ -274,7 +273,7 @@ def _find_base(git: Git, given: str | None, pull_request: PullRequest) -> str:
     )
 
 
-def _find_head(git: Git, given: str | None, pull_request: PullRequest, ref: str) -> str:
+def _find_head(git: GitRepository, given: str | None, pull_request: PullRequest, ref: str) -> str:
     """Return the commit that the forge has as the head, whatever this clone calls it; the forge keeps it at `ref`."""
     fetch = f"git fetch {_find_remote_name(git)} {ref}"
     try:

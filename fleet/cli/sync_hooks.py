@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fleet.git.status_records import StatusRecord
     from fleet.objects.desired import StackCluster
     from fleet.sync.progress import Progress
-    from fleet.sync.result import ApprovalCheck
+    from fleet.sync.result import PlanApproval
     from fleet.sync.rollout.gates import RolloutState
     from fleet.sync.run import Run
     from fleet.sync.source import Commit
@@ -63,7 +63,7 @@ class UserHooks(CommitHooks):
     def tell(self, remark: str) -> None:
         print_message(remark)
 
-    def make_approval_check(self, commit: Commit, evaluation: Evaluation) -> ApprovalCheck:
+    def make_approval_check(self, commit: Commit, evaluation: Evaluation) -> PlanApproval:
         from fleet.approval import gate
 
         return gate.ApprovalCheck(commit, evaluation, required=self._require_approved)

@@ -19,7 +19,7 @@ from fleet.errors import Source
 from fleet.evaluate import schema
 from fleet.evaluate.decode import MalformedError, decode
 from fleet.evaluate.explain import inside, time_exceeded
-from fleet.evaluate.pool import IN_ALL, LAST, Outcome
+from fleet.evaluate.pool import IN_ALL, LAST, WorkerOutcome
 from fleet.evaluate.protocol import UNCONFINED, Job
 from fleet.evaluate.result import ClusterData, Problem, StackResult
 from fleet.text import count_noun, printable
@@ -65,7 +65,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WorkerAnswer:
     """The answer to a job of either task; the fields that only the other task fills are empty."""
 
     problems: tuple[ProblemData, ...] = ()
@@ -78,15 +78,15 @@ class Answer:
     foreign: tuple[str, ...] = ()
 
 
-def read_answer(job: Job, outcome: Outcome) -> tuple[Answer, tuple[Problem, ...]]:
+def read_answer(job: Job, outcome: WorkerOutcome) -> tuple[WorkerAnswer, tuple[Problem, ...]]:
     """Return the answer and its problems; an empty answer and one problem if the worker left none that can be read."""
     note, last = _split_stream(outcome.stream)
     place = _read_place(job, note)
     failure = _find_failure(job, outcome, last, place)
     if failure is not None:
-        return Answer(), (_convert_problem(failure, outcome),)
+        return WorkerAnswer(), (_convert_problem(failure, outcome),)
     try:
-        answer = decode(Answer, read_document(last))
+        answer = decode(WorkerAnswer, read_document(last))
         _check_answer(job, answer)
     except (MalformedError, orjson.JSONDecodeError) as error:
         malformed = ProblemData(
@@ -95,11 +95,11 @@ def read_answer(job: Job, outcome: Outcome) -> tuple[Answer, tuple[Problem, ...]
             None,
             *place,
         )
-        return Answer(), (_convert_problem(malformed, outcome),)
+        return WorkerAnswer(), (_convert_problem(malformed, outcome),)
     return answer, tuple(_convert_problem(problem, outcome) for problem in answer.problems[:MOST_PROBLEMS])
 
 
-def is_repeated(first: Outcome, second: Outcome) -> bool:
+def is_repeated(first: WorkerOutcome, second: WorkerOutcome) -> bool:
     """Tell whether two workers left the same bytes and ended the same way, so that to read one is to read both."""
     return replace(first, output=b"") == replace(second, output=b"")
 
@@ -160,7 +160,7 @@ def _read_place(job: Job, note: bytes) -> tuple[str, int]:
     return (file, line) if file in job.files and isinstance(line, int) else (job.files[0], 1)
 
 
-def _find_failure(job: Job, outcome: Outcome, last: bytes, place: tuple[str, int]) -> ProblemData | None:
+def _find_failure(job: Job, outcome: WorkerOutcome, last: bytes, place: tuple[str, int]) -> ProblemData | None:
     """Return the problem that explains why there is no answer to read, or None if there is one.
 
     The order of the checks matters: the first that applies is the cause of the later ones.
@@ -211,7 +211,7 @@ def _find_traced_place(job: Job, last: bytes) -> tuple[str, int] | None:
     return None
 
 
-def _check_answer(job: Job, answer: Answer) -> None:
+def _check_answer(job: Job, answer: WorkerAnswer) -> None:
     """Raise MalformedError where an answer names what was not asked for, or has not the form that stages rely on."""
     schema.check_parts(job, {name: getattr(answer, name) for name in ("clusters", "declared", "stacks", "waiting")})
     schema.check_clusters(answer.clusters, job.files)
@@ -233,7 +233,7 @@ def _check_answer(job: Job, answer: Answer) -> None:
             raise MalformedError("problems.line: not as it should be")
 
 
-def _convert_problem(data: ProblemData, outcome: Outcome) -> Problem:
+def _convert_problem(data: ProblemData, outcome: WorkerOutcome) -> Problem:
     """Return the problem with printable texts of bounded length and the last lines that the code printed."""
     return Problem(
         _limit_text(data.message),
@@ -249,7 +249,7 @@ def _limit_text(text: str) -> str:
     return printable(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…")
 
 
-def output_of(outcome: Outcome) -> str:
+def output_of(outcome: WorkerOutcome) -> str:
     """Return the last lines that the code printed, bounded in number and width."""
     text = printable(outcome.output[-LAST:].decode(errors="replace")).strip()
     lines = text.splitlines()[-_SHOWN_LINES:]

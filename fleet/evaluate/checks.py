@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from fleet.errors import Source
-from fleet.evaluate.answer import Answer, Declared, Waiting
+from fleet.evaluate.answer import Declared, Waiting, WorkerAnswer
 from fleet.evaluate.result import ClusterData, Problem, StackResult
 from fleet.objects.desired import Desired, Key, Object
 from fleet.objects.graph import CycleError, sort_by_dependencies
@@ -212,7 +212,9 @@ _OF_A_STACK = ("source", "clusters", "rollout", "drift", "needs")
 _NOT_OPTIONS = frozenset({"manifest", "source", "hash", "_key"})
 
 
-def compare_clusters(first: Sequence[ClusterData], second: Answer, problems: Sequence[Problem]) -> Iterator[Problem]:
+def compare_clusters(
+    first: Sequence[ClusterData], second: WorkerAnswer, problems: Sequence[Problem]
+) -> Iterator[Problem]:
     """Yield the first difference between two evaluations of the clusters, and the problems of the second only."""
     yield from map(_mark_second_only, problems)
     if problems or tuple(first) == second.clusters:
@@ -231,7 +233,9 @@ def compare_clusters(first: Sequence[ClusterData], second: Answer, problems: Seq
     yield Problem("clusters differ between two evaluations", hint=_HINT, source=second.clusters[0].source)
 
 
-def compare_stacks(first: Sequence[StackResult], second: Answer, problems: Sequence[Problem]) -> Iterator[Problem]:
+def compare_stacks(
+    first: Sequence[StackResult], second: WorkerAnswer, problems: Sequence[Problem]
+) -> Iterator[Problem]:
     """Yield the differences between two evaluations of a file, and the problems of the second only."""
     yield from map(_mark_second_only, problems)
     if problems:

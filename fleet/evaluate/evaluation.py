@@ -34,7 +34,7 @@ from fleet.evaluate import answer, checks
 from fleet.evaluate import checks as compare
 from fleet.evaluate.answer import Declared, Waiting
 from fleet.evaluate.packages import prepare_packages
-from fleet.evaluate.pool import Outcome, Pool
+from fleet.evaluate.pool import Pool, WorkerOutcome
 from fleet.evaluate.protocol import Job, Task
 from fleet.evaluate.result import ClusterData, Evaluation, Problem, Reads, StackResult
 from fleet.evaluate.sandbox.level import SandboxReport
@@ -303,7 +303,7 @@ class _Evaluator:
             jobs = self._next_round(state, job)
         return state
 
-    def _note(self, state: _State, job: Job, outcome: Outcome, second: Outcome | None) -> None:
+    def _note(self, state: _State, job: Job, outcome: WorkerOutcome, second: WorkerOutcome | None) -> None:
         """Put the answer to a job into the state, and what differs in its second answer."""
         (file,) = job.files
         self._values -= answer.count_values(outcome.stream)
@@ -349,7 +349,7 @@ class _Evaluator:
             for file, only in by_file.items()
         ]
 
-    def _run(self, jobs: list[Job]) -> Iterator[tuple[Job, Outcome, Outcome | None]]:
+    def _run(self, jobs: list[Job]) -> Iterator[tuple[Job, WorkerOutcome, WorkerOutcome | None]]:
         """Yield each job with its outcome, and the outcome of its second evaluation if there is one."""
         # The first and the second evaluation of a job follow each other: both zygotes have work from the beginning.
         pairs = ((job, replace(job, disturbed=True)) for job in jobs)

@@ -20,7 +20,7 @@ from typing import Any
 from fleet import ROOT
 from fleet.errors import FleetError
 from fleet.evaluate.protocol import Job
-from fleet.evaluate.worker.guard import RefusedError
+from fleet.evaluate.worker.guard import ActionRefusedError
 from fleet.evaluate.worker.load import RefusedImportError, module_is_beside
 from fleet.repository.settings import Limits
 
@@ -102,7 +102,7 @@ def _describe_error(error: BaseException, job: Job, root: Path) -> tuple[str, st
     """Return message, hint and field of the problem for an error."""
     limits = job.limits
     for cause in _chain(error):
-        if isinstance(cause, RefusedError | RefusedImportError):
+        if isinstance(cause, ActionRefusedError | RefusedImportError):
             return cause.message, cause.hint, None
     match error:
         case FleetError():

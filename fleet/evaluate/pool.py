@@ -45,7 +45,7 @@ _KEPT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WorkerOutcome:
     """The end of a worker and what it left. `stream` is what it wrote as its answer: not to be trusted unread."""
 
     stream: bytes
@@ -133,7 +133,7 @@ class _Process:
 
 
 @dataclass(slots=True)
-class _Taken:
+class _AnswerTotals:
     """The sum of what all jobs of one run have answered."""
 
     bytes: int = 0
@@ -145,7 +145,7 @@ class _Run:
 
     index: int
     job: Job
-    taken: _Taken
+    taken: _AnswerTotals
     process: _Process
     pipe: int
     output: IO[bytes]
@@ -174,16 +174,16 @@ class _Run:
         self.stream += part
         return bool(part)
 
-    def outcome(self, ended: protocol.Ended | None) -> Outcome:
+    def outcome(self, ended: protocol.Ended | None) -> WorkerOutcome:
         """Return the outcome of a job whose worker has ended; `ended` is None if the zygote died first."""
         while self.read():
             pass
         printed = min(os.fstat(self.output.fileno()).st_size, self.job.limits.output)
         output = os.pread(self.output.fileno(), LAST, max(0, printed - LAST))
         if ended is None:
-            return Outcome(bytes(self.stream), output, lost=True)
+            return WorkerOutcome(bytes(self.stream), output, lost=True)
         ending = (ended.code, ended.left, ended.overtime, self.oversized)
-        return Outcome(bytes(self.stream), output, *ending, surplus=self.surplus)
+        return WorkerOutcome(bytes(self.stream), output, *ending, surplus=self.surplus)
 
     def close(self) -> None:
         os.close(self.pipe)
@@ -227,22 +227,22 @@ class Pool:
             process.close()
         self._processes.clear()
 
-    def run(self, jobs: Sequence[Job], deadline: float = math.inf) -> list[Outcome]:
+    def run(self, jobs: Sequence[Job], deadline: float = math.inf) -> list[WorkerOutcome]:
         """Run the jobs, as many at a time as there are cores, and return their outcomes in the order of the jobs.
 
         No job is started after the deadline, which is a time of `time.monotonic`. Raise FleetError if a zygote does
         not start, or dies by a fault of fleet.
         """
         waiting = deque(enumerate(jobs))
-        taken = _Taken()
+        taken = _AnswerTotals()
         running: dict[int, _Run] = {}
-        outcomes: dict[int, Outcome] = {}
+        outcomes: dict[int, WorkerOutcome] = {}
         with selectors.DefaultSelector() as selector:
             try:
                 while waiting or running:
                     while waiting and len(running) < self._width:
                         if time.monotonic() > deadline:
-                            outcomes |= {index: Outcome(b"", b"", late=True) for index, _ in waiting}
+                            outcomes |= {index: WorkerOutcome(b"", b"", late=True) for index, _ in waiting}
                             waiting.clear()
                             break
                         number, run = self._start(*waiting.popleft(), taken)
@@ -262,7 +262,7 @@ class Pool:
             self._processes[disturbed] = _Process(self._sandbox, disturbed=disturbed)
         return self._processes[disturbed]
 
-    def _start(self, index: int, job: Job, taken: _Taken) -> tuple[int, _Run]:
+    def _start(self, index: int, job: Job, taken: _AnswerTotals) -> tuple[int, _Run]:
         process = self._process(job.disturbed)
         process.given()  # waits until it is warm; from here on it sends only how runs end
         number = next(self._numbers)
@@ -273,7 +273,7 @@ class Pool:
         run = _Run(index, job, taken, process, pipe, output, time.monotonic() + seconds + _STARTING)
         try:
             order = (seconds, job.limits.memory, as_bits(job.without), orjson.dumps(job))
-            request = protocol.Request(protocol.RUN_REQUEST, number, *order, (worker_pipe, output.fileno()))
+            request = protocol.WorkerRequest(protocol.RUN_REQUEST, number, *order, (worker_pipe, output.fileno()))
             with contextlib.suppress(
                 BrokenPipeError, ConnectionResetError
             ):  # the zygote is dead, and its socket reports that next
@@ -283,7 +283,7 @@ class Pool:
         return number, run
 
     def _collect(
-        self, selector: selectors.BaseSelector, running: dict[int, _Run], outcomes: dict[int, Outcome]
+        self, selector: selectors.BaseSelector, running: dict[int, _Run], outcomes: dict[int, WorkerOutcome]
     ) -> None:
         """Wait for answers and ends of jobs, and discard a zygote that does not keep the deadlines."""
         for key, _ in selector.select(1.0):
@@ -294,7 +294,9 @@ class Pool:
                 if not run.read():
                     selector.unregister(run.pipe)  # closed, or beyond a limit; the zygote reports the end
                     if run.oversized or run.surplus:
-                        protocol.send_request(run.process.control, protocol.Request(protocol.KILL_REQUEST, key.data))
+                        protocol.send_request(
+                            run.process.control, protocol.WorkerRequest(protocol.KILL_REQUEST, key.data)
+                        )
         for run in list(running.values()):
             if run.deadline < time.monotonic() and run.process in self._processes.values():
                 self._discard(run.process)  # it does not keep the deadline: it is ended, and its workers count as lost
@@ -304,7 +306,7 @@ class Pool:
         process: _Process,
         selector: selectors.BaseSelector,
         running: dict[int, _Run],
-        outcomes: dict[int, Outcome],
+        outcomes: dict[int, WorkerOutcome],
     ) -> None:
         """Finish the run whose end a zygote reports, or all its runs if it has died; raise the error it died of."""
         try:
@@ -328,7 +330,7 @@ class Pool:
         ended: protocol.Ended | None,
         selector: selectors.BaseSelector,
         running: dict[int, _Run],
-        outcomes: dict[int, Outcome],
+        outcomes: dict[int, WorkerOutcome],
     ) -> None:
         run = running.pop(number)
         with contextlib.suppress(KeyError):

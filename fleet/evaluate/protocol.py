@@ -58,7 +58,7 @@ _ENDED = struct.Struct("!IiI?")  # run, exit code (negative: signal), processes 
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class WorkerRequest:
     """A request of the parent: to start a run, or to end one."""
 
     verb: bytes
@@ -80,7 +80,7 @@ class Ended:
     overtime: bool
 
 
-def send_request(control: socket.socket, request: Request) -> None:
+def send_request(control: socket.socket, request: WorkerRequest) -> None:
     """Send a request together with its job and its descriptors."""
     fields = (request.verb, request.run, request.seconds, request.memory, request.without)
     header = _REQUEST.pack(*fields, len(request.job))
@@ -88,7 +88,7 @@ def send_request(control: socket.socket, request: Request) -> None:
     control.sendall(request.job)
 
 
-def receive_request(control: socket.socket) -> Request | None:
+def receive_request(control: socket.socket) -> WorkerRequest | None:
     """Return the next request; None when the parent has closed the socket."""
     header, descriptors, _, _ = socket.recv_fds(control, _REQUEST.size, 2)
     header += _receive_bytes(control, _REQUEST.size - len(header)) if header else b""
@@ -96,7 +96,7 @@ def receive_request(control: socket.socket) -> Request | None:
         return None
     verb, run, seconds, memory, without, length = _REQUEST.unpack(header)
     job = _receive_bytes(control, length)
-    return Request(verb, run, seconds, memory, without, job, tuple(descriptors)) if len(job) == length else None
+    return WorkerRequest(verb, run, seconds, memory, without, job, tuple(descriptors)) if len(job) == length else None
 
 
 def send_hello(control: socket.socket, data: bytes) -> None:

@@ -17,10 +17,10 @@ from urllib.parse import unquote, urlsplit
 
 from fleet.errors import AccessError, ConfigurationError
 from fleet.forge import FORGES, TOKEN_VARIABLE
-from fleet.forge.forge import CiJob, ForgeKind, Repository, load_kind, load_kinds
+from fleet.forge.forge import CiJob, ForgeKind, ForgeRepository, load_kind, load_kinds
 
 
-class ForgeSettings(Protocol):
+class ForgeChoice(Protocol):
     """What `[forge]` in fleet.toml says; "" for what it does not."""
 
     @property
@@ -49,7 +49,7 @@ def _detect_ci(environment: Mapping[str, str]) -> ForgeKind | None:
 _SCP = re.compile(r"(?:[^@/:]+@)?(?P<host>[^/:]+):(?P<path>.*)")
 
 
-def detect_repository(remote: str, settings: ForgeSettings, job: CiJob | None = None) -> Repository:
+def detect_repository(remote: str, settings: ForgeChoice, job: CiJob | None = None) -> ForgeRepository:
     """Return the repository: settings go first, then the CI job, then the address of the remote.
 
     Raises ConfigurationError with the setting to make for what none of them tells.
@@ -77,10 +77,10 @@ def detect_repository(remote: str, settings: ForgeSettings, job: CiJob | None = 
             hint='say it in fleet.toml of the base branch: [forge] repository = "team/fleet"',
             field="forge.repository",
         )
-    return Repository(kind, url, path)
+    return ForgeRepository(kind, url, path)
 
 
-def read_token(repository: Repository, environment: Mapping[str, str]) -> str:
+def read_token(repository: ForgeRepository, environment: Mapping[str, str]) -> str:
     """Read the token from the environment and nowhere else. A token for one kind of forge is never sent to another."""
     kind, ci = load_kind(repository.kind), _detect_ci(environment)
     names = [TOKEN_VARIABLE]

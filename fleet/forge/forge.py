@@ -21,11 +21,11 @@ from typing import Protocol, Self
 
 from fleet.errors import ConfigurationError
 from fleet.forge import FORGES
-from fleet.forge.json import Document
+from fleet.forge.json import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
-class Repository:
+class ForgeRepository:
     """A repository on a forge."""
 
     kind: str  # a name in FORGES
@@ -36,7 +36,7 @@ class Repository:
         return f"{self.url}/{self.path}"
 
 
-class State(StrEnum):
+class CommitState(StrEnum):
     """State of a commit status."""
 
     PENDING = "pending"
@@ -83,7 +83,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PullRequestEvent:
-    repository: Repository
+    repository: ForgeRepository
     pull_request: PullRequest
     action: Action
 
@@ -92,7 +92,7 @@ class PullRequestEvent:
 class CommentEvent:
     """A new comment on a pull request."""
 
-    repository: Repository
+    repository: ForgeRepository
     number: int
     author: str
     body: str
@@ -103,7 +103,7 @@ class CommentEvent:
 class PushEvent:
     """A move of a ref; `before` or `after` is all zeros when it was made or removed."""
 
-    repository: Repository
+    repository: ForgeRepository
     ref: str  # in full: refs/heads/main
     before: str
     after: str
@@ -116,7 +116,7 @@ class Forge(Protocol):
     """A repository on a forge, as the owner of a token may use it."""
 
     @property
-    def repository(self) -> Repository: ...
+    def repository(self) -> ForgeRepository: ...
 
     @property
     def longest_comment(self) -> int:
@@ -143,7 +143,9 @@ class Forge(Protocol):
 
     async def delete_comment(self, number: int, comment: int) -> None: ...
 
-    async def set_status(self, sha: str, context: str, state: State, description: str = "", url: str = "") -> None:
+    async def set_status(
+        self, sha: str, context: str, state: CommitState, description: str = "", url: str = ""
+    ) -> None:
         """Set a commit status; descriptions that are too long for the forge are shortened."""
         ...
 
@@ -162,7 +164,7 @@ class Forge(Protocol):
 class CiJob:
     """A CI job of a forge."""
 
-    repository: Repository
+    repository: ForgeRepository
     number: int | None = None  # of the pull request; None: the job is not about one
     head: str = ""  # the commit that the job was started for; "": the job is about whatever the head is
     head_ref: str = ""  # the branch that it is on; "" where the job is not told
@@ -183,7 +185,7 @@ class ForgeKind:
     """A kind of forge: all that differs between GitHub, GitLab and Gitea. Its functions are pure, but for `connect`."""
 
     name: str  # in fleet.toml and in the paths of webhooks: the one in FORGES
-    connect: Callable[[Repository, str], Forge]  # the client for a repository and a token; makes no request yet
+    connect: Callable[[ForgeRepository, str], Forge]  # the client for a repository and a token; makes no request yet
 
     hosts: Mapping[str, str]  # well-known hosts in addresses of remotes → the host of the web, as ssh may have its own
     head_ref: str  # where the head of pull request {number} is in the base's own repository
@@ -198,7 +200,7 @@ class ForgeKind:
     event_header: str  # the header with the name of the event
     may_be_signed: Callable[[Mapping[str, str], str], bool]  # by headers and secret: False if no body can make it right
     is_signed: Callable[[Mapping[str, str], bytes, str], bool]  # by headers, body and secret
-    parse_event: Callable[[str, Document], Event | None]  # of a name, from a body; None for what means nothing
+    parse_event: Callable[[str, JsonObject], Event | None]  # of a name, from a body; None for what means nothing
 
     job_token: str = ""  # the variable of another forge in which its CI jobs have their token; "": none
 
@@ -215,6 +217,6 @@ def load_kinds() -> tuple[ForgeKind, ...]:
     return tuple(load_kind(name) for name in FORGES)
 
 
-def connect(repository: Repository, token: str) -> Forge:
+def connect(repository: ForgeRepository, token: str) -> Forge:
     """Return the client for a repository. No request is made yet."""
     return load_kind(repository.kind).connect(repository, token)

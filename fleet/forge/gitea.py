@@ -9,7 +9,7 @@ from functools import partial
 
 from fleet.forge.forge import CiJob, ForgeKind
 from fleet.forge.github import GitHub, parse_event, read_actions_job
-from fleet.forge.http import Connection
+from fleet.forge.http import ForgeConnection
 from fleet.forge.webhook import is_digest, is_equal, sign_body
 
 
@@ -20,9 +20,9 @@ class Gitea(GitHub):
     longest_description = 255
     page_size = ("limit", 50)
 
-    def _new_connection(self, token: str) -> Connection:
+    def _new_connection(self, token: str) -> ForgeConnection:
         headers = {"Accept": "application/json", "Authorization": f"token {token}"}
-        return Connection(f"{self.repository.url}/api/v1", headers, token)
+        return ForgeConnection(f"{self.repository.url}/api/v1", headers, token)
 
     async def me(self) -> str:
         if not self._me:

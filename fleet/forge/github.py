@@ -17,17 +17,17 @@ from fleet.forge.forge import (
     CiJob,
     Comment,
     CommentEvent,
+    CommitState,
     Event,
     ForgeKind,
+    ForgeRepository,
     PullRequest,
     PullRequestEvent,
     PushEvent,
-    Repository,
-    State,
     read_variable,
 )
-from fleet.forge.http import Connection, RepositoryClient
-from fleet.forge.json import Document, UnreadableError
+from fleet.forge.http import ForgeConnection, RepositoryClient
+from fleet.forge.json import JsonObject, UnreadableError
 from fleet.forge.webhook import MOST_BYTES, is_digest, is_equal, sign_body
 
 _ACTIONS = {
@@ -38,7 +38,7 @@ _ACTIONS = {
 }
 
 
-def parse_pull_request(document: Document) -> PullRequest:
+def parse_pull_request(document: JsonObject) -> PullRequest:
     base_repository = document.number("base.repo.id")
     head = document.part("head")
     return PullRequest(
@@ -57,21 +57,21 @@ def parse_pull_request(document: Document) -> PullRequest:
     )
 
 
-def parse_comment(document: Document) -> Comment:
+def parse_comment(document: JsonObject) -> Comment:
     return Comment(
         document.number("id"), document.some_text("body"), document.some_text("user.login"), document.text("html_url")
     )
 
 
-def parse_repository(kind: str, document: Document) -> Repository:
+def parse_repository(kind: str, document: JsonObject) -> ForgeRepository:
     """Read a repository. The forge's own URL is what is left of its URL without its path: so sub-paths are known."""
     path, url = document.text("full_name"), document.text("html_url").rstrip("/")
     if not url.endswith(f"/{path}") or path.count("/") != 1:
         raise UnreadableError("repository.html_url does not end with repository.full_name")
-    return Repository(kind, url.removesuffix(f"/{path}"), path)
+    return ForgeRepository(kind, url.removesuffix(f"/{path}"), path)
 
 
-def parse_event(kind: str, name: str, document: Document) -> Event | None:
+def parse_event(kind: str, name: str, document: JsonObject) -> Event | None:
     """Return what an event of this name means to us; None where it means nothing."""
     if name == "push":
         return PushEvent(
@@ -99,11 +99,11 @@ def parse_event(kind: str, name: str, document: Document) -> Event | None:
     return None
 
 
-def _own_repository(kind: str, document: Document) -> Repository:
+def _own_repository(kind: str, document: JsonObject) -> ForgeRepository:
     return parse_repository(kind, document.part("repository"))
 
 
-def _action(document: Document) -> Action | None:
+def _action(document: JsonObject) -> Action | None:
     name = document.text("action")
     if name == "closed":
         return Action.MERGED if document.has("pull_request.merged") else Action.CLOSED
@@ -112,19 +112,19 @@ def _action(document: Document) -> Action | None:
     return _ACTIONS.get(name)
 
 
-def _is_of_pull_request(document: Document) -> bool:
+def _is_of_pull_request(document: JsonObject) -> bool:
     return document.has("issue.pull_request") or document.has("is_pull")
 
 
 def read_actions_job(kind: str, environment: Mapping[str, str]) -> CiJob:
     """Read a job of GitHub Actions, or of Gitea's, which have the same variables."""
     url = read_variable(environment, "GITHUB_SERVER_URL")
-    repository = Repository(kind, url.rstrip("/"), read_variable(environment, "GITHUB_REPOSITORY"))
+    repository = ForgeRepository(kind, url.rstrip("/"), read_variable(environment, "GITHUB_REPOSITORY"))
     event = environment.get("GITHUB_EVENT_PATH", "")
     if not event:
         return CiJob(repository)
     try:
-        event_data = Document.of(_read_event_file(Path(event)))
+        event_data = JsonObject.of(_read_event_file(Path(event)))
         if event_data.has("pull_request.number"):
             pull_request = event_data.part("pull_request")
             return CiJob(
@@ -160,14 +160,14 @@ class GitHub(RepositoryClient):
     longest_description = 140
     page_size: tuple[str, int] = ("per_page", 100)
 
-    def __init__(self, repository: Repository, token: str) -> None:
+    def __init__(self, repository: ForgeRepository, token: str) -> None:
         super().__init__(repository, token)
         owner, _, name = repository.path.partition("/")
         self._below = f"/repos/{quote(owner, safe='')}/{quote(name, safe='')}"
 
-    def _new_connection(self, token: str) -> Connection:
+    def _new_connection(self, token: str) -> ForgeConnection:
         headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
-        return Connection(api_url(self.repository.url), {**headers, "Authorization": f"Bearer {token}"}, token)
+        return ForgeConnection(api_url(self.repository.url), {**headers, "Authorization": f"Bearer {token}"}, token)
 
     async def me(self) -> str:
         """Ask GraphQL for the token's owner: the REST API knows none for the token that GitHub gives to its Actions."""
@@ -213,7 +213,9 @@ class GitHub(RepositoryClient):
         what = f"delete comment {comment} on pull request {number} of {self.repository.path}"
         await self._connection.request(what, "DELETE", f"{self._below}/issues/comments/{comment}", absent=True)
 
-    async def set_status(self, sha: str, context: str, state: State, description: str = "", url: str = "") -> None:
+    async def set_status(
+        self, sha: str, context: str, state: CommitState, description: str = "", url: str = ""
+    ) -> None:
         what = f"set the status {context} of {sha[:8]} in {self.repository.path}"
         body = {
             "state": state.value,

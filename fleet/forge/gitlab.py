@@ -18,25 +18,25 @@ from fleet.forge.forge import (
     CiJob,
     Comment,
     CommentEvent,
+    CommitState,
     Event,
     ForgeKind,
+    ForgeRepository,
     PullRequest,
     PullRequestEvent,
     PushEvent,
-    Repository,
-    State,
     read_variable,
 )
 from fleet.forge.github import shorten
-from fleet.forge.http import Connection, RepositoryClient
-from fleet.forge.json import Document, UnreadableError, parse_json, read_list
+from fleet.forge.http import ForgeConnection, RepositoryClient
+from fleet.forge.json import JsonObject, UnreadableError, parse_json, read_list
 from fleet.forge.webhook import is_equal
 
 _ACTIONS = {"open": Action.OPENED, "reopen": Action.REOPENED, "close": Action.CLOSED, "merge": Action.MERGED}
 _NOTES = ("Note Hook", "Confidential Note Hook")  # the latter where a note is internal
 
 
-def parse_pull_request(document: Document) -> PullRequest:
+def parse_pull_request(document: JsonObject) -> PullRequest:
     """Read a merge request as the API has it."""
     return PullRequest(
         number=document.number("iid"),
@@ -53,24 +53,24 @@ def parse_pull_request(document: Document) -> PullRequest:
     )
 
 
-def _is_fork(document: Document) -> bool:
+def _is_fork(document: JsonObject) -> bool:
     has_source = document.has("source_project_id")  # null once that project is gone
     return not has_source or document.number("source_project_id") != document.number("target_project_id")
 
 
-def parse_comment(document: Document, url: str) -> Comment:
+def parse_comment(document: JsonObject, url: str) -> Comment:
     number = document.number("id")
     return Comment(number, document.some_text("body"), document.some_text("author.username"), f"{url}#note_{number}")
 
 
-def parse_repository(document: Document) -> Repository:
+def parse_repository(document: JsonObject) -> ForgeRepository:
     path, url = document.text("path_with_namespace"), document.text("web_url").rstrip("/")
     if not url.endswith(f"/{path}") or "/" not in path:
         raise UnreadableError("project.web_url does not end with project.path_with_namespace")
-    return Repository("gitlab", url.removesuffix(f"/{path}"), path)
+    return ForgeRepository("gitlab", url.removesuffix(f"/{path}"), path)
 
 
-def parse_event(name: str, document: Document) -> Event | None:
+def parse_event(name: str, document: JsonObject) -> Event | None:
     """Return what an event of this name means to us; None where it means nothing."""
     if name in ("Push Hook", "Tag Push Hook"):
         repository = parse_repository(document.part("project"))
@@ -94,7 +94,7 @@ def parse_event(name: str, document: Document) -> Event | None:
     return None
 
 
-def _action(document: Document) -> Action | None:
+def _action(document: JsonObject) -> Action | None:
     name = document.some_text("object_attributes.action")
     if name == "update":  # titles and labels are updates too
         is_pushed = document.has("object_attributes.oldrev") or document.has("changes.target_branch")
@@ -102,7 +102,7 @@ def _action(document: Document) -> Action | None:
     return _ACTIONS.get(name)
 
 
-def _parse_hook_pull_request(document: Document, action: Action) -> PullRequest:
+def _parse_hook_pull_request(document: JsonObject, action: Action) -> PullRequest:
     """Read the merge request of a hook, which names the acting user and not the author: the same when it was opened."""
     attributes = document.part("object_attributes")
     return PullRequest(
@@ -121,14 +121,19 @@ def _parse_hook_pull_request(document: Document, action: Action) -> PullRequest:
     )
 
 
-def _is_new_comment(document: Document) -> bool:
+def _is_new_comment(document: JsonObject) -> bool:
     note = document.part("object_attributes")
     is_first = note.some_text("action") in ("", "create")  # older releases do not say
     return note.text("noteable_type") == "MergeRequest" and is_first and not note.has("system")
 
 
 DEVELOPER = 30  # the access level from which on one may push
-_STATES = {State.PENDING: "pending", State.SUCCESS: "success", State.FAILURE: "failed", State.ERROR: "failed"}
+_STATES = {
+    CommitState.PENDING: "pending",
+    CommitState.SUCCESS: "success",
+    CommitState.FAILURE: "failed",
+    CommitState.ERROR: "failed",
+}
 _PAGE = 100
 
 
@@ -138,13 +143,13 @@ class GitLab(RepositoryClient):
     longest_comment = 1_000_000
     longest_description = 255
 
-    def __init__(self, repository: Repository, token: str) -> None:
+    def __init__(self, repository: ForgeRepository, token: str) -> None:
         super().__init__(repository, token)
         self._below = f"/projects/{quote(repository.path, safe='')}"
 
-    def _new_connection(self, token: str) -> Connection:
+    def _new_connection(self, token: str) -> ForgeConnection:
         headers = {"Accept": "application/json", "PRIVATE-TOKEN": token}
-        return Connection(f"{self.repository.url}/api/v4", headers, token)
+        return ForgeConnection(f"{self.repository.url}/api/v4", headers, token)
 
     async def me(self) -> str:
         if not self._me:
@@ -160,7 +165,7 @@ class GitLab(RepositoryClient):
             return pull_request
         return replace(pull_request, head_clone_url=await self._clone_url(document))
 
-    async def _clone_url(self, document: Document) -> str:
+    async def _clone_url(self, document: JsonObject) -> str:
         """Return the url of a fork; "" where this token may not see it."""
         if not document.has("source_project_id"):
             return ""
@@ -198,7 +203,9 @@ class GitLab(RepositoryClient):
         what = f"delete comment {comment} on merge request {number} of {self.repository.path}"
         await self._connection.request(what, "DELETE", f"{self._notes(number)}/{comment}", absent=True)
 
-    async def set_status(self, sha: str, context: str, state: State, description: str = "", url: str = "") -> None:
+    async def set_status(
+        self, sha: str, context: str, state: CommitState, description: str = "", url: str = ""
+    ) -> None:
         what = f"set the status {context} of {sha[:8]} in {self.repository.path}"
         body = {"state": _STATES[state], "name": context}
         body["description"] = shorten(description, self.longest_description)
@@ -209,7 +216,7 @@ class GitLab(RepositoryClient):
             await self._connection.request(what, "POST", path, body=body)
         except ResourceError as error:
             # GitLab refuses to make pending what is pending.
-            if state is not State.PENDING or "Cannot transition status" not in error.message:
+            if state is not CommitState.PENDING or "Cannot transition status" not in error.message:
                 raise
         except NotFoundError as error:
             # A fork's commit is on no branch of this project: then a status must say what it is of.
@@ -232,7 +239,7 @@ class GitLab(RepositoryClient):
     def _notes(self, number: int) -> str:
         return f"{self._below}/merge_requests/{number}/notes"
 
-    def _comment(self, what: str, number: int, document: Document) -> Comment:
+    def _comment(self, what: str, number: int, document: JsonObject) -> Comment:
         url = f"{self.repository}/-/merge_requests/{number}"
         return self._parse(what, parse_comment, document, url)
 
@@ -242,14 +249,14 @@ def _user_number(user: str, content: bytes) -> int | None:
     return matches[0].number("id") if matches else None
 
 
-def _may_write(member: Document) -> bool:
+def _may_write(member: JsonObject) -> bool:
     return member.number("access_level") >= DEVELOPER and member.some_text("state") == "active"
 
 
 def read_job(environment: Mapping[str, str]) -> CiJob:
     """Read a job of GitLab's CI. It is about the project that is merged into."""
     path = environment.get("CI_MERGE_REQUEST_PROJECT_PATH", "") or read_variable(environment, "CI_PROJECT_PATH")
-    repository = Repository("gitlab", read_variable(environment, "CI_SERVER_URL").rstrip("/"), path)
+    repository = ForgeRepository("gitlab", read_variable(environment, "CI_SERVER_URL").rstrip("/"), path)
     number = environment.get("CI_MERGE_REQUEST_IID", "")
     if not number.isdecimal():
         return CiJob(repository)

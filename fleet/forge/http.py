@@ -26,8 +26,8 @@ import orjson
 
 from fleet import errors
 from fleet.errors import AccessError, FleetError, NotFoundError, ResourceError
-from fleet.forge.forge import Repository
-from fleet.forge.json import Document, UnreadableError, parse_json, read_list
+from fleet.forge.forge import ForgeRepository
+from fleet.forge.json import JsonObject, UnreadableError, parse_json, read_list
 from fleet.version import __version__
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ _BUSY = (500, 502, 503, 504)
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class ForgeResponse:
     """Status, headers and content of a forge's answer."""
 
     status: int
@@ -121,11 +121,11 @@ class Response:
         return 200 <= self.status < 300
 
     @property
-    def document(self) -> Document:
-        return Document.of(self.content)
+    def document(self) -> JsonObject:
+        return JsonObject.of(self.content)
 
 
-class Connection:
+class ForgeConnection:
     """Connection to one forge. `root` is where its API begins; `secret` is what no message may show."""
 
     def __init__(self, root: str, headers: Mapping[str, str], secret: str) -> None:
@@ -142,7 +142,7 @@ class Connection:
 
     async def request(
         self, what: str, method: str, path: str, *, body: object = None, absent: bool = False
-    ) -> Response:
+    ) -> ForgeResponse:
         """Make one request, in JSON. `what` names it in errors; with `absent`, 404 is returned and is no error."""
         url = path if "://" in path else f"{self._root}{path}"
         content = None if body is None else orjson.dumps(body)
@@ -151,10 +151,10 @@ class Connection:
             return response
         raise refusal_error(what, self._root, response.status, response.content, self._secret)
 
-    async def document(self, what: str, method: str, path: str, *, body: object = None) -> Document:
+    async def document(self, what: str, method: str, path: str, *, body: object = None) -> JsonObject:
         return self.read(what, await self.request(what, method, path, body=body))
 
-    def read(self, what: str, response: Response) -> Document:
+    def read(self, what: str, response: ForgeResponse) -> JsonObject:
         try:
             return response.document
         except UnreadableError as error:
@@ -166,7 +166,7 @@ class Connection:
             hint="is [forge] url the address of the forge, and [forge] kind what it is?",
         )
 
-    async def pages(self, what: str, path: str, query: Mapping[str, object]) -> AsyncIterator[Document]:
+    async def pages(self, what: str, path: str, query: Mapping[str, object]) -> AsyncIterator[JsonObject]:
         """Yield the objects of a list that may come in parts."""
         size = 0
         for page in range(1, MOST_PAGES + 1):
@@ -183,7 +183,7 @@ class Connection:
                 return
         raise ResourceError(f"cannot {what}: {self._root} has more than {MOST_PAGES} pages of it")
 
-    async def _follow_redirects(self, what: str, method: str, url: str, content: bytes | None) -> Response:
+    async def _follow_redirects(self, what: str, method: str, url: str, content: bytes | None) -> ForgeResponse:
         """Send a request and follow redirects on the same forge, as of a repository that was renamed.
 
         Another host would be sent the token, so a redirect to one is an error.
@@ -205,7 +205,7 @@ class Connection:
             url = target
         raise ResourceError(f"cannot {what}: {self._root} sends us from place to place")
 
-    async def _send_with_retries(self, what: str, method: str, url: str, content: bytes | None) -> Response:
+    async def _send_with_retries(self, what: str, method: str, url: str, content: bytes | None) -> ForgeResponse:
         pause = FIRST_PAUSE
         for attempt in range(TRIES):
             last = attempt == TRIES - 1
@@ -232,7 +232,7 @@ class Connection:
             pause = min(pause * 2, 8.0)
         raise AssertionError("unreachable")
 
-    async def _send(self, what: str, method: str, url: str, content: bytes | None) -> Response:
+    async def _send(self, what: str, method: str, url: str, content: bytes | None) -> ForgeResponse:
         import aiohttp  # noqa: PLC0415 - slow to load
         from yarl import URL  # noqa: PLC0415
 
@@ -254,7 +254,7 @@ class Connection:
                     content_read += part
                     if len(content_read) > MOST_BYTES:
                         raise ResourceError(f"cannot {what}: the answer of {self._root} is over {MOST_BYTES} bytes")
-                return Response(
+                return ForgeResponse(
                     response.status,
                     {name.lower(): value for name, value in response.headers.items()},
                     bytes(content_read),
@@ -293,13 +293,13 @@ class Connection:
 class RepositoryClient(ABC):
     """Base of the clients of all forges: one connection, closed with the block, and the answers read or refused."""
 
-    def __init__(self, repository: Repository, token: str) -> None:
+    def __init__(self, repository: ForgeRepository, token: str) -> None:
         self.repository = repository
         self._connection = self._new_connection(token)
         self._me = ""  # name of the token's owner; "" until it is asked
 
     @abstractmethod
-    def _new_connection(self, token: str) -> Connection: ...
+    def _new_connection(self, token: str) -> ForgeConnection: ...
 
     async def __aenter__(self) -> Self:
         return self

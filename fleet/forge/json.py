@@ -14,7 +14,7 @@ class UnreadableError(FleetError):
     """JSON that is not what the forge's description says; its reader turns it into an error of the right kind."""
 
 
-class Document:
+class JsonObject:
     """An object in JSON. Paths are dotted: `text("head.repo.full_name")`."""
 
     __slots__ = ("_data", "_where")
@@ -26,7 +26,7 @@ class Document:
         self._where = where
 
     @classmethod
-    def of(cls, content: bytes) -> Document:
+    def of(cls, content: bytes) -> JsonObject:
         return cls(parse_json(content))
 
     def text(self, path: str) -> str:
@@ -57,8 +57,8 @@ class Document:
         """Return whether a field is present and neither null nor false."""
         return self._find(path) not in (None, False)
 
-    def part(self, path: str) -> Document:
-        return Document(self._find(path), self._name(path))
+    def part(self, path: str) -> JsonObject:
+        return JsonObject(self._find(path), self._name(path))
 
     def _find(self, path: str) -> Any:
         value: Any = self._data
@@ -70,12 +70,12 @@ class Document:
         return f"{self._where}.{path}" if self._where else path
 
 
-def read_list(data: object) -> Iterator[Document]:
+def read_list(data: object) -> Iterator[JsonObject]:
     """Yield the objects of a list."""
     if not isinstance(data, list):
         raise UnreadableError("it is no list in JSON")
     for number, item in enumerate(data):
-        yield Document(item, f"[{number}]")
+        yield JsonObject(item, f"[{number}]")
 
 
 def parse_json(content: bytes) -> Any:

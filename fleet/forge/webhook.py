@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from fleet.errors import AccessError, ConfigurationError
 from fleet.forge.forge import Event, load_kind
-from fleet.forge.json import Document, UnreadableError
+from fleet.forge.json import JsonObject, UnreadableError
 
 MOST_BYTES = 25 * 1024 * 1024  # GitHub sends no more
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -34,7 +34,7 @@ def read_event(kind_name: str, headers: Mapping[str, str], body: bytes, secret: 
     if not name:
         raise ConfigurationError(f"the webhook does not say which event it is: there is no header {kind.event_header}")
     try:
-        return kind.parse_event(name, Document.of(body))
+        return kind.parse_event(name, JsonObject.of(body))
     except UnreadableError as error:
         raise ConfigurationError(f"the webhook's {name!r} cannot be read: {error.message}") from None
 

@@ -27,7 +27,7 @@ from typing import IO, NamedTuple
 
 from fleet import errors
 from fleet.git import environment
-from fleet.git.environment import DEFAULT_LIMITS, Limits
+from fleet.git.environment import DEFAULT_LIMITS, GitLimits
 from fleet.git.errors import error_from_stderr
 
 OLDEST = (2, 34)
@@ -63,7 +63,7 @@ class Git:
 
     directory: Path
     git_dir: Path | None = None
-    limits: Limits = DEFAULT_LIMITS
+    limits: GitLimits = DEFAULT_LIMITS
 
     def run(
         self,

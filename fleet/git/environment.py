@@ -215,7 +215,7 @@ MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class GitLimits:
     """Bounds of time and size of one git operation; the defaults fit a large configuration repository."""
 
     seconds: float = 60  # of one local command
@@ -232,4 +232,4 @@ class Limits:
     tree_bytes: int = 1024 * MIB  # of all files of one tree
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = GitLimits()

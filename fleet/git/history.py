@@ -15,8 +15,8 @@ from fleet.errors import FleetError
 from fleet.git import status
 from fleet.git.publish import fetch_tips
 from fleet.git.refs import Address
-from fleet.git.repository import Commit, Repository
-from fleet.git.status import Outcome
+from fleet.git.repository import GitCommit, GitRepository
+from fleet.git.status import PublishOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,9 @@ class PastCommit:
         return f"{self.commit[:8]} {self.subject}".strip()
 
 
-def first_parents(repository: Repository, revision: Commit, below: str = "", *, most: int) -> tuple[PastCommit, ...]:
+def first_parents(
+    repository: GitRepository, revision: GitCommit, below: str = "", *, most: int
+) -> tuple[PastCommit, ...]:
     """Return the newest `most` commits of the branch, the oldest first."""
     listing = repository.git.run(
         f"read the history of {revision.short}",
@@ -53,7 +55,7 @@ def first_parents(repository: Repository, revision: Commit, below: str = "", *, 
     return tuple(reversed(commits))
 
 
-def first_parent(repository: Repository, commit: Commit) -> str:
+def first_parent(repository: GitRepository, commit: GitCommit) -> str:
     """Return the id of the commit's first parent, "" when the commit has none."""
     listing = repository.git.run(
         f"read the history of {commit.short}",
@@ -74,11 +76,11 @@ class HistoryEntry:
     time: int  # of the committer, in seconds since the epoch
     author: str
     subject: str
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[PublishOutcome, ...]
     in_history: bool = True  # of the revision that was asked about
 
 
-def read_history(repository: Repository, remote: Address | None, revision: str = "HEAD") -> tuple[HistoryEntry, ...]:
+def read_history(repository: GitRepository, remote: Address | None, revision: str = "HEAD") -> tuple[HistoryEntry, ...]:
     """Return the commits that were synced, newest first; those that are not, or no longer, in this history last."""
     with fetch_tips(repository, remote, [status.NOTES_REF]) as tips:
         tip = tips[status.NOTES_REF]
@@ -105,7 +107,7 @@ def select_entries(
     """Keep only the outcomes of these stacks and clusters, and the commits that were synced to them. Pure."""
     stack_names, cluster_names = frozenset(stacks), frozenset(clusters)
 
-    def fits(outcome: Outcome) -> bool:
+    def fits(outcome: PublishOutcome) -> bool:
         return (not stack_names or outcome.stack in stack_names) and (
             not cluster_names or outcome.cluster in cluster_names
         )
@@ -123,17 +125,21 @@ def good_entries(entries: Iterable[HistoryEntry], stack: str) -> tuple[HistoryEn
     )
 
 
-def _is_well(outcome: Outcome) -> bool:
+def _is_well(outcome: PublishOutcome) -> bool:
     return outcome.health in ("Healthy", "Unknown")  # an app without an operator has no health
 
 
-def _log(repository: Repository, revision: str, outcomes: Mapping[str, tuple[Outcome, ...]]) -> list[HistoryEntry]:
+def _log(
+    repository: GitRepository, revision: str, outcomes: Mapping[str, tuple[PublishOutcome, ...]]
+) -> list[HistoryEntry]:
     commit = repository.resolve(revision).id
     listing = repository.git.run("read the history", "log", f"--format={_FORMAT}", "--no-notes", commit)
     return _entries(listing.stdout, outcomes)
 
 
-def _read_entry(repository: Repository, commit: str, outcomes: Mapping[str, tuple[Outcome, ...]]) -> list[HistoryEntry]:
+def _read_entry(
+    repository: GitRepository, commit: str, outcomes: Mapping[str, tuple[PublishOutcome, ...]]
+) -> list[HistoryEntry]:
     try:
         listing = repository.git.run(
             "read the history", "log", f"--format={_FORMAT}", "--no-notes", "--max-count=1", commit
@@ -143,7 +149,7 @@ def _read_entry(repository: Repository, commit: str, outcomes: Mapping[str, tupl
     return [replace(entry, in_history=False) for entry in _entries(listing.stdout, outcomes)]
 
 
-def _entries(listing: bytes, outcomes: Mapping[str, tuple[Outcome, ...]]) -> list[HistoryEntry]:
+def _entries(listing: bytes, outcomes: Mapping[str, tuple[PublishOutcome, ...]]) -> list[HistoryEntry]:
     fields = listing.decode(errors="replace").split("\0")
     rows = zip(*(iter(fields[: len(fields) // 4 * 4]),) * 4, strict=True)
     return [

@@ -25,13 +25,13 @@ from fleet.git.command import Git
 from fleet.git.errors import error_from_stderr
 from fleet.git.publish import FLEET, Changes, Edit, Identity, fetch_tips, make_commit, swap_ref
 from fleet.git.refs import Address
-from fleet.git.repository import Commit, Repository
+from fleet.git.repository import GitCommit, GitRepository
 
 MOST_NAMES = 5
 _NAME_BYTES = 128  # of most paths
 
 
-def merged_tree(repository: Repository, base: Commit, head: Commit) -> str:
+def merged_tree(repository: GitRepository, base: GitCommit, head: GitCommit) -> str:
     """Return the id of the tree that `base` would have once `head` is merged; raise ConflictError for a conflict."""
     what = f"merge {head.short} into {base.short}"
     git = repository.git
@@ -65,7 +65,7 @@ def merged_tree(repository: Repository, base: Commit, head: Commit) -> str:
     return tree
 
 
-def _check_size(git: Git, head: Commit) -> None:
+def _check_size(git: Git, head: GitCommit) -> None:
     """Refuse a tree with too many files.
 
     A few objects can make a tree of any size, and where both sides differ a merge has all of it in memory.
@@ -80,7 +80,7 @@ def _check_size(git: Git, head: Commit) -> None:
 
 
 @contextmanager
-def _isolated_git(repository: Repository, what: str) -> Iterator[tuple[Git, dict[str, str]]]:
+def _isolated_git(repository: GitRepository, what: str) -> Iterator[tuple[Git, dict[str, str]]]:
     """Yield git in a bare repository without refs whose objects are the clone's, and the variables that make it so.
 
     What it has to know of the clone is copied: the kind of its ids, where its history is cut off, and with whom its
@@ -109,7 +109,7 @@ def _isolated_git(repository: Repository, what: str) -> Iterator[tuple[Git, dict
         )
 
 
-def tip_of(repository: Repository, remote: Address | None, branch: str) -> str | None:
+def tip_of(repository: GitRepository, remote: Address | None, branch: str) -> str | None:
     """Return the commit that a branch has now, on the remote if there is one; None when there is no such branch."""
     ref = refs.branch_ref(branch)
     with fetch_tips(repository, remote, [ref]) as tips:
@@ -117,7 +117,7 @@ def tip_of(repository: Repository, remote: Address | None, branch: str) -> str |
         return tip.commit if tip else None
 
 
-def propose(repository: Repository, base: str, changes: Changes, message: str, *, identity: Identity = FLEET) -> str:
+def propose(repository: GitRepository, base: str, changes: Changes, message: str, *, identity: Identity = FLEET) -> str:
     """Make a commit on `base` with these changes, to which no ref points yet, and return its id."""
     base_commit = repository.resolve(base)
     commit_id = make_commit(
@@ -132,7 +132,9 @@ def propose(repository: Repository, base: str, changes: Changes, message: str, *
     return commit_id or base_commit.id
 
 
-def set_branch(repository: Repository, remote: Address | None, commit: str, branch: str, *, seen: str | None) -> None:
+def set_branch(
+    repository: GitRepository, remote: Address | None, commit: str, branch: str, *, seen: str | None
+) -> None:
     """Let a branch point at the commit: a new one, or one that is still at `seen`. Raises ConflictError otherwise."""
     ref = refs.branch_ref(branch)
     verdict = swap_ref(repository, remote, Edit(ref, "", lambda _: {}), seen, commit)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fleet.errors import ConfigurationError, NotFoundError, PolicyError, ResourceError
-from fleet.git.environment import Limits
+from fleet.git.environment import GitLimits
 
 _TREE = re.compile(rb"tree ([0-9a-f]{40}(?:[0-9a-f]{24})?)\n")
 _DIRECTORY, _FILES = b"40000", (b"100644", b"100755", b"100664")
@@ -48,7 +48,7 @@ class GitObject(NamedTuple):
 class Objects:
     """A conversation with a git process about the objects of its repository."""
 
-    def __init__(self, process: subprocess.Popen[bytes], limits: Limits) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], limits: GitLimits) -> None:
         assert process.stdin and process.stdout  # noqa: S101 - pipes, always
         self._requests, self._responses, self._limits = process.stdin, process.stdout, limits
 
@@ -81,10 +81,10 @@ class Snapshot:
     ref: str
     commit: str
     tree: str
-    limits: Limits
+    limits: GitLimits
 
     @classmethod
-    def of(cls, objects: Objects, ref: str, limits: Limits, *, title: str = "") -> Snapshot | None:
+    def of(cls, objects: Objects, ref: str, limits: GitLimits, *, title: str = "") -> Snapshot | None:
         """Open the tip of a ref; None when there is no such ref. `title` is its name in errors."""
         commit = objects.find(f"{ref}^{{commit}}")
         if commit is None:

@@ -28,7 +28,7 @@ from fleet.git import refs
 from fleet.git.errors import error_from_stderr
 from fleet.git.objects import Objects, Snapshot
 from fleet.git.refs import Address
-from fleet.git.repository import Repository
+from fleet.git.repository import GitRepository
 from fleet.text import without_credentials
 
 Changes = Mapping[str, bytes | None]
@@ -82,7 +82,7 @@ class Published:
 
 
 def publish(
-    repository: Repository,
+    repository: GitRepository,
     remote: Address | None,
     edits: Sequence[Edit],
     *,
@@ -125,7 +125,7 @@ def publish(
 
 @contextmanager
 def fetch_tips(
-    repository: Repository, remote: Address | None, refs: Sequence[str], *, fresh: bool = True
+    repository: GitRepository, remote: Address | None, refs: Sequence[str], *, fresh: bool = True
 ) -> Iterator[dict[str, Snapshot | None]]:
     """Yield the newest files of every ref, None where there is no such ref; fetched when they are a remote's.
 
@@ -146,7 +146,7 @@ def fetch_tips(
         yield {ref: _snapshot(objects, local_ref, ref, repository) for ref, local_ref in local_refs.items()}
 
 
-def _snapshot(objects: Objects, local_ref: str, ref: str, repository: Repository) -> Snapshot | None:
+def _snapshot(objects: Objects, local_ref: str, ref: str, repository: GitRepository) -> Snapshot | None:
     return Snapshot.of(objects, local_ref, repository.limits, title=ref)
 
 
@@ -162,7 +162,7 @@ class _Proposal:
 _Verdict = str | FleetError  # "done", "lost", or why it was refused
 
 
-def _propose(repository: Repository, old: Snapshot | None, edit: Edit, identity: Identity) -> _Proposal | None:
+def _propose(repository: GitRepository, old: Snapshot | None, edit: Edit, identity: Identity) -> _Proposal | None:
     """Make a commit on the tip with the edit's changes; return None when there is nothing to change."""
     changes = edit.decide(old)
     if not changes:
@@ -176,7 +176,7 @@ def _propose(repository: Repository, old: Snapshot | None, edit: Edit, identity:
 
 
 def make_commit(
-    repository: Repository, what: str, *, tip: str | None, before: str, changes: Changes, message: str, who: Identity
+    repository: GitRepository, what: str, *, tip: str | None, before: str, changes: Changes, message: str, who: Identity
 ) -> str | None:
     """Make a commit on `tip` (with the tree `before`) to which no ref points yet; return None when nothing changes."""
     git = repository.git
@@ -195,13 +195,13 @@ def make_commit(
     return git.run(what, "commit-tree", tree, *parents, "-F", "-", stdin=message_bytes, variables=who.variables).text
 
 
-def swap_ref(repository: Repository, remote: Address | None, edit: Edit, seen: str | None, commit: str) -> _Verdict:
+def swap_ref(repository: GitRepository, remote: Address | None, edit: Edit, seen: str | None, commit: str) -> _Verdict:
     """Move the edit's ref from the tip that was seen to a commit that exists already."""
     swap = _push_refs if remote else _update_refs
     return swap(repository, remote, [_Proposal(edit, seen, commit)])[edit.ref]
 
 
-def _store_contents(repository: Repository, what: str, changes: Changes, scratch: Path) -> dict[str, str]:
+def _store_contents(repository: GitRepository, what: str, changes: Changes, scratch: Path) -> dict[str, str]:
     """Put the contents into the object database; return path → id.
 
     Many become one pack: a sync to disk for each is slow.
@@ -226,7 +226,7 @@ def _index_lines(changes: Changes, ids: Mapping[str, str]) -> bytes:
     return "".join(sorted(lines)).encode()  # removals ("0 …") first: a file may take a directory's place
 
 
-def _push_refs(repository: Repository, remote: Address | None, proposed: Sequence[_Proposal]) -> dict[str, _Verdict]:
+def _push_refs(repository: GitRepository, remote: Address | None, proposed: Sequence[_Proposal]) -> dict[str, _Verdict]:
     assert remote is not None  # noqa: S101
     leases = [f"--force-with-lease={proposal.edit.ref}:{proposal.tip or ''}" for proposal in proposed]
     what = f"push the status to {remote}"
@@ -270,13 +270,15 @@ def _verdict_of(ref: str, remote: Address, report: tuple[str, str] | None, stder
     )
 
 
-def _update_refs(repository: Repository, remote: Address | None, proposed: Sequence[_Proposal]) -> dict[str, _Verdict]:
+def _update_refs(
+    repository: GitRepository, remote: Address | None, proposed: Sequence[_Proposal]
+) -> dict[str, _Verdict]:
     assert remote is None  # noqa: S101
     busy = repository.checked_out()
     return {proposal.edit.ref: _update_ref(repository, proposal, busy) for proposal in proposed}
 
 
-def _update_ref(repository: Repository, proposal: _Proposal, busy: frozenset[str]) -> _Verdict:
+def _update_ref(repository: GitRepository, proposal: _Proposal, busy: frozenset[str]) -> _Verdict:
     ref = proposal.edit.ref
     if ref in busy:
         return ConfigurationError(
@@ -312,7 +314,7 @@ def _tracking_ref(remote: Address, ref: str) -> str:
 class _FetchLock:
     """Lock of a clone's fetches: two fetches into the same refs would fail on each other's locks."""
 
-    def __init__(self, repository: Repository) -> None:
+    def __init__(self, repository: GitRepository) -> None:
         common = repository.git.run("find the repository", "rev-parse", "--git-common-dir").text
         self._path = repository.root / common / "fleet.lock"
 
@@ -328,7 +330,7 @@ MOST_COMMITS = 2000  # commits
 
 
 def trim(
-    repository: Repository, remote: Address | None, ref: str, *, most: int = MOST_COMMITS, identity: Identity = FLEET
+    repository: GitRepository, remote: Address | None, ref: str, *, most: int = MOST_COMMITS, identity: Identity = FLEET
 ) -> bool:
     """Cut the branch if it has more than `most` commits; return False if it has not or another writer was faster."""
     with fetch_tips(repository, remote, [ref]) as tips:

@@ -21,14 +21,14 @@ from pathlib import Path
 from fleet.errors import AccessError, ConfigurationError, FleetError, NotFoundError
 from fleet.git import refs
 from fleet.git.command import Git
-from fleet.git.environment import DEFAULT_LIMITS, Limits
+from fleet.git.environment import DEFAULT_LIMITS, GitLimits
 from fleet.git.objects import Objects
 from fleet.git.refs import Address
 from fleet.git.tree import Tree
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class GitCommit:
     id: str
     tree: str
     subject: str
@@ -39,7 +39,7 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """One file that differs between two revisions.
 
     A rename is a removal and an addition, and so is a file that was a symlink or becomes one.
@@ -65,23 +65,23 @@ _VERBS = {"A": ("added",), "D": ("removed",), "T": ("removed", "added")}
 
 
 @dataclass(frozen=True, slots=True)
-class Repository:
+class GitRepository:
     """A repository; `root` is the top of the working tree, or the bare repository itself."""
 
     root: Path
     bare: bool = False
-    limits: Limits = DEFAULT_LIMITS
+    limits: GitLimits = DEFAULT_LIMITS
     shallow: bool = field(default=False, compare=False)  # its first commits are not here
 
     @classmethod
-    def find(cls, start: Path, *, limits: Limits = DEFAULT_LIMITS) -> Repository:
+    def find(cls, start: Path, *, limits: GitLimits = DEFAULT_LIMITS) -> GitRepository:
         """Find the repository that `start` lies in, as git finds it, ownership check included."""
         query = ("rev-parse", "--show-toplevel", "--is-shallow-repository")
         root, _, shallow = Git(start, limits=limits).run("find the repository", *query).text.rpartition("\n")
         return cls(Path(root), limits=limits, shallow=shallow == "true")
 
     @classmethod
-    def open_bare(cls, path: Path, *, limits: Limits = DEFAULT_LIMITS) -> Repository:
+    def open_bare(cls, path: Path, *, limits: GitLimits = DEFAULT_LIMITS) -> GitRepository:
         """Open a bare repository that is named outright; refuse one that belongs to another user."""
         if not (path / "HEAD").is_file() or not (path / "objects").is_dir():
             raise NotFoundError(f"{path} is not a bare git repository")
@@ -93,16 +93,16 @@ class Repository:
     def git(self) -> Git:
         return Git(self.root, self.root if self.bare else None, self.limits)
 
-    def resolve(self, revision: str = "HEAD") -> Commit:
+    def resolve(self, revision: str = "HEAD") -> GitCommit:
         """Return the commit that a revision means; raise NotFoundError when there is none."""
         refs.revision(revision)
         with self.objects(f"resolve {revision}") as objects:
             commit = objects.find(f"{revision}^{{commit}}")
         if commit is None:
             raise self._unresolved(revision)
-        return Commit(commit.id, commit.tree, commit.subject)
+        return GitCommit(commit.id, commit.tree, commit.subject)
 
-    def subtree(self, commit: Commit, path: str) -> str:
+    def subtree(self, commit: GitCommit, path: str) -> str:
         """Return the id of a directory of a commit."""
         with self.objects(f"read {commit.short}") as objects:
             directory = objects.find(f"{commit.tree}:{path}")
@@ -141,7 +141,7 @@ class Repository:
                 changed.append(entry.split(" ", 10)[10])
         return Dirt(tuple(sorted(changed)), tuple(sorted(untracked)), branch)
 
-    def changes(self, base: str, head: str) -> tuple[Change, ...]:
+    def changes(self, base: str, head: str) -> tuple[FileChange, ...]:
         """Return the files that differ between two revisions, by path."""
         old, new = self.resolve(base), self.resolve(head)
         listing = self.git.run(
@@ -150,7 +150,7 @@ class Repository:
         )  # fmt: skip
         fields = list(_fields(listing.stdout))
         pairs = zip(fields[::2], fields[1::2], strict=True)
-        return tuple(Change(path, verb) for letter, path in pairs for verb in _VERBS.get(letter, ("changed",)))
+        return tuple(FileChange(path, verb) for letter, path in pairs for verb in _VERBS.get(letter, ("changed",)))
 
     def outside(self, revisions: Iterable[str], of: str) -> tuple[str, ...]:
         """Return those commits (full ids) that are not in the history of `of`, as far as this clone has it."""
@@ -211,11 +211,11 @@ TAGS = "+refs/tags/*:refs/tags/*"
 class Mirror:
     """The copy of one remote, in a directory of its own below `cache`."""
 
-    repository: Repository
+    repository: GitRepository
     address: refs.Address
 
     @classmethod
-    def of(cls, url: str, cache: Path, *, by_person: bool = False, limits: Limits = DEFAULT_LIMITS) -> Mirror:
+    def of(cls, url: str, cache: Path, *, by_person: bool = False, limits: GitLimits = DEFAULT_LIMITS) -> Mirror:
         """Open the mirror of `url`; make it, still empty, when it is not there. It is filled by `fetch`."""
         address = refs.address(url, by_person=by_person)
         cache.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -223,7 +223,7 @@ class Mirror:
         if not (path / "HEAD").exists():
             with _locked(path):
                 Git(cache, limits=limits).run("make the mirror", "init", "--quiet", "--bare", "--template=", path.name)
-        return cls(Repository.open_bare(path, limits=limits), address)
+        return cls(GitRepository.open_bare(path, limits=limits), address)
 
     def tips(self, branch: str, *further: str) -> dict[str, str]:
         """Return what a branch of the remote and other refs, in full, point to now; ask for nothing else.
@@ -285,7 +285,7 @@ def _locked(path: Path, name: str = "") -> Iterator[None]:
 HISTORY_HINT = "git fetch --unshallow; in CI, check out the whole history (fetch-depth: 0, GIT_DEPTH: 0)"
 
 
-def with_history(repository: Repository, remote: Address | None, branch: str) -> Repository:
+def with_history(repository: GitRepository, remote: Address | None, branch: str) -> GitRepository:
     """Fetch all that the remote's branch goes back to into the clone; ConfigurationError when that cannot be had."""
     if not repository.shallow:
         return repository

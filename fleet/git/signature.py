@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fleet.errors import ConfigurationError, PolicyError
-from fleet.git.repository import Commit, Repository
+from fleet.git.repository import GitCommit, GitRepository
 
 _ARMOUR = b"-----BEGIN PGP PUBLIC KEY BLOCK-----"
 _SSH = re.compile(r'Good "git" signature for (?P<who>.+?) with \S+ key (?P<key>\S+)')
@@ -25,7 +25,7 @@ _BAD = re.compile(r"^\[GNUPG:\] (EXPKEYSIG|REVKEYSIG|EXPSIG) ", re.MULTILINE)
 _HINT = "sign it with a key of the signers: git commit -S"
 
 
-def verify_signature(repository: Repository, commit: Commit, signers: Path) -> str:
+def verify_signature(repository: GitRepository, commit: GitCommit, signers: Path) -> str:
     """Return the signer's name; raise PolicyError when the commit is not signed by one of these signers."""
     keys = _read_signers(repository, signers)
     with _trust_only(keys, signers) as (settings, variables):
@@ -43,7 +43,7 @@ def verify_signature(repository: Repository, commit: Commit, signers: Path) -> s
     raise PolicyError(f"{commit.short} is signed by nobody of {signers}", hint=_HINT)
 
 
-def check_outside(repository: Repository, signers: Path) -> None:
+def check_outside(repository: GitRepository, signers: Path) -> None:
     """Refuse a file that comes with the repository itself."""
     if signers.resolve().is_relative_to(repository.root.resolve()):
         raise ConfigurationError(
@@ -52,7 +52,7 @@ def check_outside(repository: Repository, signers: Path) -> None:
         )
 
 
-def _read_signers(repository: Repository, signers: Path) -> bytes:
+def _read_signers(repository: GitRepository, signers: Path) -> bytes:
     check_outside(repository, signers)
     try:
         return signers.read_bytes()

@@ -22,7 +22,7 @@ from fleet.git import refs, status_records
 from fleet.git.objects import Snapshot
 from fleet.git.publish import FLEET, Changes, Edit, Identity, Published, fetch_tips, publish
 from fleet.git.refs import Address
-from fleet.git.repository import Repository
+from fleet.git.repository import GitRepository
 from fleet.git.status_records import HEALTH, SYNC, StatusRecord, StatusReport, clean
 from fleet.objects.desired import StackCluster
 from fleet.text import count_noun
@@ -43,7 +43,7 @@ _LINE = re.compile(
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Outcome:
+class PublishOutcome:
     stack: str
     cluster: str
     sync: str
@@ -53,7 +53,7 @@ class Outcome:
     by: str = ""  # who applied it; "" in notes of earlier releases
 
     @classmethod
-    def of(cls, report: StatusReport, *, at: str = "", by: str = "") -> Outcome:
+    def of(cls, report: StatusReport, *, at: str = "", by: str = "") -> PublishOutcome:
         who = clean(by.replace("]", " "), 60)
         sync = report.sync if report.sync in SYNC else "Failed"
         health = report.health if report.health in HEALTH else "Unknown"
@@ -64,7 +64,7 @@ class Outcome:
         when = f" [{self.at} {self.by}]" if self.at and self.by else ""
         return f"{self.stack} {self.cluster}: {self.sync}, {self.health}{when}{reason}"
 
-    def following(self, before: Outcome | None) -> Outcome:
+    def following(self, before: PublishOutcome | None) -> PublishOutcome:
         """Keep the time and the author of the outcome before, if it was the same: a later observation moves nothing."""
         state = (self.sync, self.health, self.message)
         if before and before.at and state == (before.sync, before.health, before.message):
@@ -72,7 +72,7 @@ class Outcome:
         return self
 
 
-def merge_note(note: str, outcomes: Iterable[Outcome]) -> str:
+def merge_note(note: str, outcomes: Iterable[PublishOutcome]) -> str:
     """Return the note with our outcomes in place of older ones for the same stack and cluster."""
     foreign_lines, known_outcomes = [], {}
     for line in note.split("\n"):
@@ -87,7 +87,7 @@ def merge_note(note: str, outcomes: Iterable[Outcome]) -> str:
     return "".join(f"{line}\n" for line in [*foreign_lines, *map(str, sorted(known_outcomes.values()))])
 
 
-def parse_note(note: str) -> tuple[Outcome, ...]:
+def parse_note(note: str) -> tuple[PublishOutcome, ...]:
     """Return the outcomes that a note holds."""
     return tuple(outcome for outcome in map(_parse_line, note.split("\n")) if outcome)
 
@@ -101,13 +101,13 @@ def note_path(commit: str, paths: Iterable[str]) -> str:
     return f"{commit[:2]}/{commit[2:]}" if len(existing) >= 256 else commit
 
 
-def _parse_line(line: str) -> Outcome | None:
+def _parse_line(line: str) -> PublishOutcome | None:
     match = _LINE.fullmatch(line)
     if not match:
         return None
     groups = match.groupdict()
     message, when = clean(groups["message"] or ""), (groups["at"] or "", groups["by"] or "")
-    return Outcome(groups["stack"], groups["cluster"], groups["sync"], groups["health"], message, *when)
+    return PublishOutcome(groups["stack"], groups["cluster"], groups["sync"], groups["health"], message, *when)
 
 
 BRANCH = "fleet/status"
@@ -115,7 +115,7 @@ FindRemoved = Callable[[Iterable[StackCluster]], Iterable[StackCluster]]
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class StatusBranch:
     """The content of the status branch; `commit` is None when there is no such branch."""
 
     records: tuple[StatusRecord, ...]
@@ -124,7 +124,7 @@ class Status:
 
 
 def report(
-    repository: Repository,
+    repository: GitRepository,
     reports: Sequence[StatusReport],
     *,
     removed: Sequence[StackCluster] = (),
@@ -154,17 +154,19 @@ def report(
     return publish(repository, destination(repository, remote), edits, identity=identity)
 
 
-def read_status(repository: Repository, *, remote: str | Address | None = "origin", branch: str = BRANCH) -> Status:
+def read_status(
+    repository: GitRepository, *, remote: str | Address | None = "origin", branch: str = BRANCH
+) -> StatusBranch:
     """Return the status branch as it is now."""
     ref = refs.branch_ref(branch)
     with fetch_tips(repository, destination(repository, remote), [ref]) as tips:
         records, problems = status_records.decode_all(_record_files(tips[ref]))
     tip = tips[ref]
-    return Status(tuple(records), tuple(problems), tip.commit if tip else None)
+    return StatusBranch(tuple(records), tuple(problems), tip.commit if tip else None)
 
 
 def read_placements(
-    repository: Repository, remote: Address | None, *, branch: str = BRANCH, fresh: bool = True
+    repository: GitRepository, remote: Address | None, *, branch: str = BRANCH, fresh: bool = True
 ) -> frozenset[StackCluster] | None:
     """Return the stacks and clusters that the status branch has records of; None when there is no such branch."""
     ref = refs.branch_ref(branch)
@@ -177,13 +179,13 @@ def read_placements(
         )
 
 
-def read_notes(repository: Repository, commit: str, *, remote: str | None = "origin") -> tuple[Outcome, ...]:
+def read_notes(repository: GitRepository, commit: str, *, remote: str | None = "origin") -> tuple[PublishOutcome, ...]:
     """Return what became of a revision; `commit` is a full id."""
     with fetch_tips(repository, destination(repository, remote), [NOTES_REF]) as tips:
         return parse_note(_read_note(tips[NOTES_REF], commit)[1])
 
 
-def destination(repository: Repository, remote: str | Address | None) -> Address | None:
+def destination(repository: GitRepository, remote: str | Address | None) -> Address | None:
     """Return the remote to report to: None (this repository's own refs) when it has no remote or none is wanted."""
     return choose_remote(repository.remotes(), remote) if isinstance(remote, str) else remote
 
@@ -221,10 +223,10 @@ def _status_changes(
 
 
 def _note_changes(tip: Snapshot | None, reports: Iterable[StatusReport], at: str, by: str) -> Changes:
-    by_commit: dict[str, list[Outcome]] = {}
+    by_commit: dict[str, list[PublishOutcome]] = {}
     for report in reports:
         if report.revision:
-            by_commit.setdefault(report.revision, []).append(Outcome.of(report, at=at, by=by))
+            by_commit.setdefault(report.revision, []).append(PublishOutcome.of(report, at=at, by=by))
     changes: dict[str, bytes] = {}
     for commit, outcomes in by_commit.items():
         name, before = _read_note(tip, commit)

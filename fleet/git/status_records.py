@@ -54,7 +54,7 @@ _PATH = re.compile(r"clusters/([^/]+)/([^/]+)\.json")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class App:
+class AppRecord:
     """One app of a stack in one cluster. `since` is filled in by `follow`; reports leave it empty."""
 
     kind: str
@@ -78,7 +78,7 @@ class StatusReport:
     sync: str = "Synced"
     health: str = "Unknown"
     message: str = ""
-    apps: tuple[App, ...] = ()
+    apps: tuple[AppRecord, ...] = ()
     content: str = ""
 
 
@@ -94,7 +94,7 @@ class StatusRecord:
     revision: str
     wanted: str
     message: str = ""
-    apps: tuple[App, ...] = ()
+    apps: tuple[AppRecord, ...] = ()
     content: str = ""
 
     @property
@@ -290,9 +290,9 @@ def _previous(content: bytes | None, name: str) -> StatusRecord | None:
         return None
 
 
-def _app_after(previous: App | None, app: App, at: str) -> App:
+def _app_after(previous: AppRecord | None, app: AppRecord, at: str) -> AppRecord:
     health = _health(app.health)
-    return App(
+    return AppRecord(
         kind=_checked(_WORD, app.kind, "kind"),
         namespace=_checked(_WORD, app.namespace, "namespace") if app.namespace else "",
         name=_checked(_NAME, app.name, "name"),
@@ -305,9 +305,9 @@ def _app_after(previous: App | None, app: App, at: str) -> App:
     )
 
 
-def _decode_app(data: dict[str, Any]) -> App:
+def _decode_app(data: dict[str, Any]) -> AppRecord:
     keys = ("kind", "namespace", "name", "version", "members", "available", "health", "message")
-    app = App(**{key: data[key] for key in keys if key in data})  # records of earlier releases lack some
+    app = AppRecord(**{key: data[key] for key in keys if key in data})  # records of earlier releases lack some
     return replace(_app_after(None, app, ""), since=_checked(_TIME, data["since"], "since"))
 
 

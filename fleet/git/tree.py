@@ -18,7 +18,7 @@ from typing import IO
 
 from fleet.errors import ConfigurationError, NotFoundError, PolicyError, ResourceError, Source
 from fleet.git.command import Git
-from fleet.git.environment import Limits
+from fleet.git.environment import GitLimits
 
 _SYMLINK, _SUBMODULE, _EXECUTABLE = "120000", "160000", "100755"
 NAME_BYTES = 255  # of a file or directory, as file systems have it
@@ -28,7 +28,7 @@ _LINK_TARGET = ".git/symlinks-are-not-followed"  # no tree has it
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class TreeFile:
     path: str
     id: str
     size: int
@@ -51,7 +51,7 @@ class Tree:
     id: str
     revision: str
 
-    def files(self, *under: str) -> tuple[File, ...]:
+    def files(self, *under: str) -> tuple[TreeFile, ...]:
         """Return all files by path, or those at or below the paths given; symlinks and submodules included."""
         limits = self.git.limits
         # A few objects can make a tree of any size: it is not listed further than it may be read.
@@ -82,7 +82,7 @@ class Tree:
         _check_plain(files, self.revision)
         return {file.path: content for file, content in self._contents(files)}
 
-    def materialise(self, directory: Path, *under: str) -> tuple[File, ...]:
+    def materialise(self, directory: Path, *under: str) -> tuple[TreeFile, ...]:
         """Write the files into `directory`, which must be new or empty, and return the files that were written.
 
         A symlink out of the repository is an error that names it: what it leads to is not part of the revision. So is
@@ -109,7 +109,7 @@ class Tree:
             _write_link(directory / link.path)
         return tuple(files)
 
-    def _check_links(self, links: Sequence[File], listed: Sequence[File]) -> None:
+    def _check_links(self, links: Sequence[TreeFile], listed: Sequence[TreeFile]) -> None:
         if not links:
             return
         _check_plain((link for link in links if link.size > _LINK_BYTES), self.revision)
@@ -129,7 +129,7 @@ class Tree:
             self.revision,
         )
 
-    def _contents(self, files: Sequence[File]) -> Iterator[tuple[File, bytes]]:
+    def _contents(self, files: Sequence[TreeFile]) -> Iterator[tuple[TreeFile, bytes]]:
         """Yield every file's content in order, from one process."""
         if not files:
             return
@@ -142,13 +142,13 @@ class Tree:
             writer.join()
 
 
-def _request_contents(stream: IO[bytes], files: Iterable[File]) -> None:
+def _request_contents(stream: IO[bytes], files: Iterable[TreeFile]) -> None:
     with suppress(BrokenPipeError, ValueError):
         stream.write(b"".join(file.id.encode() + b"\n" for file in files))
         stream.close()
 
 
-def _read_content(stream: IO[bytes], file: File) -> bytes:
+def _read_content(stream: IO[bytes], file: TreeFile) -> bytes:
     header = stream.readline().split()
     if len(header) == 2 and header[1] == b"missing":
         raise ResourceError(
@@ -163,13 +163,13 @@ def _read_content(stream: IO[bytes], file: File) -> bytes:
     return content[:-1]
 
 
-def _parse_entry(entry: bytes) -> File:
+def _parse_entry(entry: bytes) -> TreeFile:
     header, _, path = entry.partition(b"\t")
     mode, _, identity, size = header.decode().split()
-    return File(os.fsdecode(path), identity, 0 if size == "-" else int(size), mode)
+    return TreeFile(os.fsdecode(path), identity, 0 if size == "-" else int(size), mode)
 
 
-def _check_files(files: Iterable[File], limits: Limits, revision: str) -> None:
+def _check_files(files: Iterable[TreeFile], limits: GitLimits, revision: str) -> None:
     total = 0
     path_of: dict[str, str] = {}
     for file in files:
@@ -218,7 +218,7 @@ def _directories(paths: Iterable[str]) -> set[str]:
     return directories
 
 
-def _check_plain(files: Iterable[File], revision: str, more: str = "") -> None:
+def _check_plain(files: Iterable[TreeFile], revision: str, more: str = "") -> None:
     for file in files:
         if file.is_symlink:
             raise PolicyError(

@@ -17,13 +17,13 @@ from fleet.errors import ConflictError, ResourceError
 from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.install import rights
 from fleet.install.apply import PODS, RESOURCES, ROLE_BINDINGS, ObjectOutcome, apply_all, describe_owners, get, is_ours
-from fleet.install.manifests import LABELS, SELECTOR, Settings, budget, manifests, settings_of
+from fleet.install.manifests import LABELS, SELECTOR, InstallOptions, budget, manifests, settings_of
 from fleet.install.status import DEPLOYMENT, wait_until_rolled_out
 from fleet.kube import objects
 from fleet.kube.apps import apps
 from fleet.kube.client.client import Client
 from fleet.kube.discovery import Resource
-from fleet.kube.objects import Scope, pages
+from fleet.kube.objects import ObjectScope, pages
 from fleet.objects.desired import Key
 from fleet.render.operator_rights import OPERATOR, SYSTEM
 
@@ -88,7 +88,7 @@ def _role_keys() -> Iterator[Key]:
 async def _binding_keys(client: Client) -> AsyncIterator[Key]:
     """Yield the bindings that `fleet operator allow` made; those of stacks go with their stacks."""
     labels = ",".join(f"{name}={value}" for name, value in LABELS.items())
-    async for page in pages(client, Scope(ROLE_BINDINGS, labels=labels)):
+    async for page in pages(client, ObjectScope(ROLE_BINDINGS, labels=labels)):
         for obj in page["items"]:
             metadata = obj["metadata"]
             if metadata["namespace"] != SYSTEM:
@@ -112,7 +112,7 @@ async def _wait_until_stopped(client: Client, seconds: float) -> None:
     labels = ",".join(f"{name}={value}" for name, value in SELECTOR.items())
     deadline = time.monotonic() + seconds
     while True:
-        pods = [pod async for page in pages(client, Scope(PODS, SYSTEM, labels=labels)) for pod in page["items"]]
+        pods = [pod async for page in pages(client, ObjectScope(PODS, SYSTEM, labels=labels)) for pod in page["items"]]
         if not pods and await get(client, DEPLOYMENT) is None:
             return
         if time.monotonic() > deadline:
@@ -149,13 +149,13 @@ async def _release_app(client: Client, resource: Resource, obj: Object, result: 
 
 @dataclass(frozen=True, slots=True)
 class InstallResult:
-    settings: Settings
+    settings: InstallOptions
     done: tuple[ObjectOutcome, ...]
     ready: bool  # it was waited for, and all replicas are
 
 
 async def install(
-    client: Client, settings: Settings, *, take_over: bool, wait: bool, seconds: float, tell: Tell
+    client: Client, settings: InstallOptions, *, take_over: bool, wait: bool, seconds: float, tell: Tell
 ) -> InstallResult:
     def applied(outcome: ObjectOutcome) -> None:
         tell("applying", str(outcome.key))
@@ -168,7 +168,7 @@ async def install(
     return InstallResult(settings, tuple(outcomes), ready=wait)
 
 
-async def read_settings(client: Client) -> Settings | None:
+async def read_settings(client: Client) -> InstallOptions | None:
     """Return the settings of the installed operator, if it is ours."""
     live = await get(client, DEPLOYMENT)
     return settings_of(live) if live is not None and is_ours(live) else None

@@ -40,7 +40,7 @@ ALLOW = {
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class InstallOptions:
     """The settings of an installation that a user decides."""
 
     image: str
@@ -52,7 +52,7 @@ class Settings:
     built: str = ""
 
 
-def manifests(settings: Settings) -> list[Manifest]:
+def manifests(settings: InstallOptions) -> list[Manifest]:
     everywhere, in_namespaces, at_home = rights.cluster_role(), rights.apps_role(), rights.lease_role()
     objects = [
         *(_add_version(definition) for definition in definitions().values()),
@@ -78,7 +78,7 @@ def budget() -> Manifest:
     }
 
 
-def deployment(settings: Settings) -> Manifest:
+def deployment(settings: InstallOptions) -> Manifest:
     labels = {**SELECTOR, **PART}
     metadata: Manifest = {"labels": labels}
     if settings.built:
@@ -96,7 +96,7 @@ def deployment(settings: Settings) -> Manifest:
     }
 
 
-def _pod(settings: Settings) -> Manifest:
+def _pod(settings: InstallOptions) -> Manifest:
     return {
         "serviceAccountName": OPERATOR,
         "enableServiceLinks": False,
@@ -150,12 +150,12 @@ def _probe(path: str, **times: int) -> Manifest:
     return {"httpGet": {"path": path, "port": "metrics"}, "timeoutSeconds": 5, **times}
 
 
-def settings_of(deployment: Manifest) -> Settings:
+def settings_of(deployment: Manifest) -> InstallOptions:
     """Return what an installed operator was told, so that the next installation need not be told again."""
     spec = deployment["spec"]
     container = spec["template"]["spec"]["containers"][0]
     pairs = (argument.partition("=") for argument in _arguments_of(container, ENGINE))
-    return Settings(
+    return InstallOptions(
         image=container["image"],
         engine_images={engine: image for engine, _, image in pairs},
         replicas=int(spec.get("replicas", 1)),

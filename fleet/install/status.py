@@ -20,7 +20,7 @@ from fleet.install.manifests import SELECTOR, VERSION, settings_of
 from fleet.kube.apps import apps
 from fleet.kube.client.client import Client
 from fleet.kube.health import Health, State, judge
-from fleet.kube.objects import Scope, pages
+from fleet.kube.objects import ObjectScope, pages
 from fleet.kube.watch import wait_for_health
 from fleet.objects.compare import compare
 from fleet.objects.desired import Key
@@ -64,7 +64,7 @@ async def _show_troubles(client: Client, tell: Tell) -> None:
 async def _describe_trouble(client: Client, *states: State) -> str:
     """Return what is wrong with the newest pod: of these states, or whatever keeps it from being healthy."""
     labels = ",".join(f"{name}={value}" for name, value in SELECTOR.items())
-    pods = [pod async for page in pages(client, Scope(PODS, SYSTEM, labels=labels)) for pod in page["items"]]
+    pods = [pod async for page in pages(client, ObjectScope(PODS, SYSTEM, labels=labels)) for pod in page["items"]]
     if not pods:
         return ""
     pod = max(pods, key=lambda item: str(item["metadata"]["creationTimestamp"]))

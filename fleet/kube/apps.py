@@ -8,7 +8,7 @@ from typing import Any
 from fleet.apps.registry import drivers
 from fleet.kube.client.client import Client
 from fleet.kube.discovery import Resource, resource_of_definition
-from fleet.kube.objects import Scope, pages
+from fleet.kube.objects import ObjectScope, pages
 from fleet.render.crd import definition
 
 
@@ -25,7 +25,7 @@ async def apps(
         for resource in resource_of_definition(definition(driver)):
             if discovery.find(resource.group, resource.kind, resource.version) is None:
                 continue
-            scope = Scope(resource, namespace, labels=labels, fields=f"metadata.name={name}" if name else "")
+            scope = ObjectScope(resource, namespace, labels=labels, fields=f"metadata.name={name}" if name else "")
             async for page in pages(client, scope):
                 for app in page["items"]:
                     yield resource, app

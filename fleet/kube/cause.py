@@ -19,7 +19,7 @@ from fleet.kube.concurrency import gather
 from fleet.kube.discovery import Resource
 from fleet.kube.health import Health, State, judge
 from fleet.kube.health.state import condition, waiting_message
-from fleet.kube.objects import Scope, pages
+from fleet.kube.objects import ObjectScope, pages
 from fleet.objects.desired import Key
 from fleet.text import count_noun
 
@@ -161,10 +161,11 @@ async def _read_causes(client: Client, key: Key, workload: dict[str, Any]) -> Ca
             pods = [workload]
         else:
             selector = selector_of(workload)
-            pods = await _read_page(client, Scope(PODS, key.namespace, labels=selector)) if selector else []
+            pods = await _read_page(client, ObjectScope(PODS, key.namespace, labels=selector)) if selector else []
         subjects = [workload, *(pod for pod in pods if not _is_ready(pod))][:3]
         lists = [
-            _read_page(client, Scope(EVENTS, key.namespace, fields=_event_selector(subject))) for subject in subjects
+            _read_page(client, ObjectScope(EVENTS, key.namespace, fields=_event_selector(subject)))
+            for subject in subjects
         ]
         return CauseReader(tuple(pods), tuple(event for events in await gather(lists) for event in events))
     except FleetError:
@@ -175,7 +176,7 @@ def _event_selector(subject: dict[str, Any]) -> str:
     return f"involvedObject.uid={subject['metadata'].get('uid', '')},type=Warning"
 
 
-async def _read_page(client: Client, scope: Scope) -> list[dict[str, Any]]:
+async def _read_page(client: Client, scope: ObjectScope) -> list[dict[str, Any]]:
     async for page in pages(client, scope, limit=ENOUGH):
         items: list[dict[str, Any]] = page["items"]
         return items

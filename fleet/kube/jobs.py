@@ -14,7 +14,7 @@ from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.kube.client.client import Client
 from fleet.kube.discovery import Resource
 from fleet.kube.health import State, judge
-from fleet.kube.objects import Scope, get, pages
+from fleet.kube.objects import ObjectScope, get, pages
 
 Object = dict[str, Any]
 JOBS = Resource("batch", "v1", "Job", "jobs", True)
@@ -66,7 +66,7 @@ async def wait_for_job(client: Client, job: Object, *, seconds: float, tell: Cal
 
 async def pods_of(client: Client, namespace: str, job: str) -> list[Object]:
     """Return the pods of a Job, the newest first."""
-    scope = Scope(PODS, namespace, labels=f"batch.kubernetes.io/job-name={job}")
+    scope = ObjectScope(PODS, namespace, labels=f"batch.kubernetes.io/job-name={job}")
     pods = [pod async for page in pages(client, scope) for pod in page["items"]]
     return sorted(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
 

@@ -25,7 +25,7 @@ from fleet.kube.client import limits
 from fleet.kube.client.client import Client, StreamRefusedError
 from fleet.kube.client.errors import BrokenError
 from fleet.kube.client.limits import Patience
-from fleet.kube.objects import ListExpiredError, Scope, pages
+from fleet.kube.objects import ListExpiredError, ObjectScope, pages
 
 GONE = 410
 END_OF_LIST = "k8s.io/initial-events-end"
@@ -76,7 +76,7 @@ class ListWatch:
     """The loop over the objects of a scope, and the point that it has reached ("": the list has to begin)."""
 
     client: Client
-    scope: Scope
+    scope: ObjectScope
     silence: float
     patience: Patience = limits.DEFAULT
     streams_lists: bool = False

@@ -22,7 +22,7 @@ from fleet.kube.client.client import Client
 from fleet.kube.concurrency import gather
 from fleet.kube.discovery import Discovery, Resource, resource_of_definition
 from fleet.kube.health import needed_around
-from fleet.kube.objects import ListExpiredError, Scope, drop_other_fields, get, is_certainly_absent, pages
+from fleet.kube.objects import ListExpiredError, ObjectScope, drop_other_fields, get, is_certainly_absent, pages
 from fleet.objects.desired import Key
 
 CRDS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False)
@@ -52,7 +52,7 @@ async def wait_until_served(client: Client, kinds: set[tuple[str, str]]) -> bool
 
 async def _defined(client: Client, kinds: set[tuple[str, str]]) -> set[tuple[str, str]]:
     defined = set()
-    async for page in pages(client, Scope(CRDS)):
+    async for page in pages(client, ObjectScope(CRDS)):
         for crd in page["items"]:
             defined |= {(resource.group, resource.kind) for resource in resource_of_definition(crd)} & kinds
     return defined
@@ -147,7 +147,7 @@ def _grouped(
 async def _read_namespace(client: Client, resource: Resource, namespace: str, keys: list[Key]) -> Live:
     if len(keys) <= FEW:
         return await _get_each(client, resource, keys)
-    live, rest = await _list(client, Scope(resource, namespace), keys)
+    live, rest = await _list(client, ObjectScope(resource, namespace), keys)
     return {**live, **await _get_each(client, resource, rest)}
 
 
@@ -155,7 +155,7 @@ async def _read_scattered(client: Client, resource: Resource, spaces: Mapping[st
     """What is ours by its label in one list; what is not among it is asked for where its namespace exists."""
     live: Live = dict.fromkeys(key for keys in spaces.values() for key in keys)
     try:
-        ours, _ = await _list(client, Scope(resource, labels=OURS), list(live))
+        ours, _ = await _list(client, ObjectScope(resource, labels=OURS), list(live))
         existing = await _namespaces(client)
     except AccessError:  # rights in single namespaces only
         ours, existing = {}, set(spaces)
@@ -167,7 +167,7 @@ async def _read_scattered(client: Client, resource: Resource, spaces: Mapping[st
 
 
 async def _namespaces(client: Client) -> set[str]:
-    return {item["metadata"]["name"] async for page in pages(client, Scope(NAMESPACES)) for item in page["items"]}
+    return {item["metadata"]["name"] async for page in pages(client, ObjectScope(NAMESPACES)) for item in page["items"]}
 
 
 async def _get_each(client: Client, resource: Resource, keys: list[Key]) -> Live:
@@ -175,7 +175,7 @@ async def _get_each(client: Client, resource: Resource, keys: list[Key]) -> Live
     return dict(zip(keys, found, strict=True))
 
 
-async def _list(client: Client, scope: Scope, keys: list[Key]) -> tuple[Live, list[Key]]:
+async def _list(client: Client, scope: ObjectScope, keys: list[Key]) -> tuple[Live, list[Key]]:
     """What a whole list says of the keys, and those that are cheaper asked for one by one among so many strangers."""
     for attempt in range(1, EXPIRED_LISTS + 1):
         try:
@@ -188,7 +188,7 @@ async def _list(client: Client, scope: Scope, keys: list[Key]) -> tuple[Live, li
     raise AssertionError("unreachable")
 
 
-async def _list_once(client: Client, scope: Scope, keys: list[Key]) -> tuple[Live, list[Key]]:
+async def _list_once(client: Client, scope: ObjectScope, keys: list[Key]) -> tuple[Live, list[Key]]:
     resource = scope.resource
     missing = {(key.namespace, key.name) if resource.namespaced else ("", key.name): key for key in keys}
     live: Live = {}

@@ -52,7 +52,7 @@ def is_certainly_absent(client: Client, answer: Response, what: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class ObjectScope:
     """Selection of objects of a kind: those of a namespace ("": of all), chosen by labels and fields."""
 
     resource: Resource
@@ -67,7 +67,7 @@ class Scope:
         return f"{self.resource.collection(self.namespace)}?{text}"
 
 
-async def pages(client: Client, scope: Scope, *, limit: int = PAGE) -> AsyncIterator[dict[str, Any]]:
+async def pages(client: Client, scope: ObjectScope, *, limit: int = PAGE) -> AsyncIterator[dict[str, Any]]:
     """Yield a whole list, page by page, as of one moment. It ends after the last page or with an error, never early."""
     token = ""
     while True:

@@ -23,7 +23,7 @@ from fleet.kube.discovery import Resource
 from fleet.kube.health import Health, State, judge
 from fleet.kube.list_watch import EventKind, Interruption, ListWatch
 from fleet.kube.live import Live, read_around, read_live
-from fleet.kube.objects import Scope, drop_other_fields
+from fleet.kube.objects import ObjectScope, drop_other_fields
 from fleet.objects.desired import Key
 
 SILENCE = 150.0
@@ -45,7 +45,11 @@ class ChangedObject:
 
 
 async def watch_changes(
-    client: Client, scope: Scope, *, silence: float = SILENCE, on_turn: Callable[[bool], None] = lambda works: None
+    client: Client,
+    scope: ObjectScope,
+    *,
+    silence: float = SILENCE,
+    on_turn: Callable[[bool], None] = lambda works: None,
 ) -> AsyncIterator[ListedObjects | ChangedObject]:
     """Yield the objects and then their changes, without end; the caller closes it by leaving the loop.
 
@@ -178,7 +182,7 @@ async def _watch_group(
     The clock can end the wait too, so it is checked while no event comes.
     """
     only = f"metadata.name={keys[0].name}" if len(keys) == 1 else ""
-    watcher = asyncio.create_task(_see_changes(client, waiting, Scope(resource, namespace, fields=only), keys))
+    watcher = asyncio.create_task(_see_changes(client, waiting, ObjectScope(resource, namespace, fields=only), keys))
     try:
         while waiting.open(keys) and not watcher.done():
             await asyncio.wait([watcher], timeout=0.5)
@@ -190,7 +194,7 @@ async def _watch_group(
             await watcher
 
 
-async def _see_changes(client: Client, waiting: HealthWait, scope: Scope, keys: list[Key]) -> None:
+async def _see_changes(client: Client, waiting: HealthWait, scope: ObjectScope, keys: list[Key]) -> None:
     by_name = {key.name: key for key in keys}
     async for event in watch_changes(client, scope):
         if isinstance(event, ListedObjects):

@@ -22,7 +22,7 @@ from fleet.lab import cleanup
 from fleet.lab import spec as specs
 from fleet.lab.cluster import cgroups, network
 from fleet.lab.cluster.addons import addons
-from fleet.lab.cluster.api import Api, RefusedError, save_kubeconfig
+from fleet.lab.cluster.api import Api, RequestRefusedError, save_kubeconfig
 from fleet.lab.cluster.controlplane import ControlPlane, Program
 from fleet.lab.cluster.node import PAUSE, Node
 from fleet.lab.faults.injection import renew_all
@@ -119,7 +119,7 @@ class Convergence:
                 for manifest in objects:
                     self.api.apply(manifest)
             except ResourceError as error:
-                if ready and isinstance(error, RefusedError):
+                if ready and isinstance(error, RequestRefusedError):
                     raise
                 reason = str(error)
                 return False

@@ -21,8 +21,8 @@ LEAST_SHARE = 0.05  # the part of the work after which its pace says something
 PAUSE = 30  # seconds between two lines of a log: enough to see that it lives
 
 
-class Progress:
-    """Progress of one piece of work: `with Progress("building kubernetes") as p: p.update(done, total, "a file")`."""
+class BuildProgress:
+    """Progress of one piece of work: `with BuildProgress("building etcd") as p: p.update(done, total, "a file")`."""
 
     def __init__(self, title: str, *, quiet: bool = False) -> None:
         self.title = title
@@ -31,7 +31,7 @@ class Progress:
         self._started = time.monotonic()
         self._printed = 0.0
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> BuildProgress:
         if not self._quiet and is_terminal():
             self._row = _SCREEN.add_row(self.title)
         else:

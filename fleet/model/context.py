@@ -32,23 +32,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Discovery:
+class Declarations:
     stacks: list[Stack] = field(default_factory=list)
     clusters: list[Cluster] = field(default_factory=list)
 
 
-_discovery: ContextVar[Discovery | None] = ContextVar("fleet.found", default=None)
+_discovery: ContextVar[Declarations | None] = ContextVar("fleet.found", default=None)
 
 
-def current_discovery() -> Discovery | None:
+def current_discovery() -> Declarations | None:
     """Return the discovery that records what is declared now, None if there is none."""
     return _discovery.get()
 
 
 @contextmanager
-def open_discovery() -> Iterator[Discovery]:
+def open_discovery() -> Iterator[Declarations]:
     """Record every Stack and Cluster that is made inside the block; constructing an app there is an error."""
-    discovery = Discovery()
+    discovery = Declarations()
     token = _discovery.set(discovery)
     try:
         yield discovery
@@ -66,7 +66,7 @@ class OutputRequest:
 
 
 @dataclass(slots=True)
-class Scope:
+class StackScope:
     """The declarations of a stack's function while it runs; `Collected` is what is left of it."""
 
     stack: str
@@ -89,10 +89,10 @@ class Scope:
             )
 
 
-_scope: ContextVar[Scope | None] = ContextVar("fleet.scope", default=None)
+_scope: ContextVar[StackScope | None] = ContextVar("fleet.scope", default=None)
 
 
-def current_scope() -> Scope | None:
+def current_scope() -> StackScope | None:
     """Return the scope of the stack that is being evaluated now, None if there is none."""
     return _scope.get()
 
@@ -111,7 +111,7 @@ def declare(resource: Resource) -> None:
 
 
 @contextmanager
-def open_scope(scope: Scope) -> Iterator[None]:
+def open_scope(scope: StackScope) -> Iterator[None]:
     """Collect everything that is declared inside the block."""
     token = _scope.set(scope)
     try:
@@ -181,7 +181,7 @@ def output(stack: str | Stack, name: str, kind: type[Any] = str, /) -> Any:
     return value
 
 
-def _require_scope(verb: str, source: Source) -> Scope:
+def _require_scope(verb: str, source: Source) -> StackScope:
     scope = current_scope()
     if scope is None:
         raise ConfigurationError(

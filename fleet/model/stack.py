@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from fleet.errors import ConfigurationError, Source
 from fleet.model.app import App
 from fleet.model.cluster import Cluster
-from fleet.model.context import OutputRequest, Scope, current_discovery, current_scope, open_scope
+from fleet.model.context import OutputRequest, StackScope, current_discovery, current_scope, open_scope
 from fleet.model.manifest import Manifest
 from fleet.model.placement import AT_ONCE, Placement, Rollout, Selector, read_placement, select_clusters
 from fleet.model.resource import Resource
@@ -165,7 +165,7 @@ def collect(stack: Stack, cluster: Cluster, outputs: Mapping[str, Mapping[str, A
             hint="share a plain function that constructs the apps, or read the other's exports with fleet.output",
             source=locate(),
         )
-    scope = Scope(stack=stack.name, namespace=stack.namespace, cluster=cluster.name, outputs=outputs or {})
+    scope = StackScope(stack=stack.name, namespace=stack.namespace, cluster=cluster.name, outputs=outputs or {})
     with open_scope(scope):
         returned: Any = stack.function(cluster)
     if returned is not None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from fleet.errors import ConfigurationError, FleetError
 from fleet.forge.comments import StickyComment, approval_command, post_sticky_comment, read_fork_approval
-from fleet.forge.forge import Forge, PullRequest, State
+from fleet.forge.forge import CommitState, Forge, PullRequest
 from fleet.plan.views.escape import escape_lines, escape_markdown, fence_code
 from fleet.plan.views.markdown import markdown_comments
 from fleet.plan.views.summary import PlanView, ViewHeader, summary_line
@@ -83,7 +83,7 @@ class CommentText:
     """The text of a preview on a pull request: the parts of its comment, and the line of its commit status."""
 
     parts: tuple[str, ...]  # of the comment, in Markdown
-    state: State
+    state: CommitState
     line: str  # of the status
 
 
@@ -106,9 +106,9 @@ def preview_text(
         notes=_notes(request, identity),
     )
     if not errors:
-        return CommentText(tuple(parts), State.SUCCESS, summary_line(branches))
+        return CommentText(tuple(parts), CommitState.SUCCESS, summary_line(branches))
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return CommentText(tuple(parts), State.FAILURE, f"{escape_lines(errors[0].message)[0]}{more}")
+    return CommentText(tuple(parts), CommitState.FAILURE, f"{escape_lines(errors[0].message)[0]}{more}")
 
 
 def error_text(error: FleetError, *, request: PreviewRequest, identity: CommentIdentity) -> CommentText:
@@ -132,7 +132,9 @@ def failure_text(text: str, reason: str, *, request: PreviewRequest, identity: C
     body = [f"### {escape_markdown(identity.title)}", "", f"**⚠️ there is no preview of {head}**", ""]
     for note in _notes(request, identity):
         body += [note, ""]
-    return CommentText(("\n".join([*body, *fence_code(shown, "text"), ""]),), State.FAILURE, escape_lines(reason)[0])
+    return CommentText(
+        ("\n".join([*body, *fence_code(shown, "text"), ""]),), CommitState.FAILURE, escape_lines(reason)[0]
+    )
 
 
 def _notes(request: PreviewRequest, identity: CommentIdentity) -> list[str]:
@@ -157,7 +159,7 @@ def _notes(request: PreviewRequest, identity: CommentIdentity) -> list[str]:
 async def post_pending(forge: Forge, request: PreviewRequest, identity: CommentIdentity) -> None:
     """Set the status to pending: the preview is being made."""
     head = request.pull_request.head_sha
-    await forge.set_status(head, identity.context, State.PENDING, "the preview is being made", identity.page)
+    await forge.set_status(head, identity.context, CommitState.PENDING, "the preview is being made", identity.page)
 
 
 async def post_preview(forge: Forge, request: PreviewRequest, identity: CommentIdentity, text: CommentText) -> str:
@@ -182,4 +184,6 @@ async def post_preview(forge: Forge, request: PreviewRequest, identity: CommentI
 async def post_error(forge: Forge, request: PreviewRequest, identity: CommentIdentity, reason: str) -> None:
     """Leave no status pending for ever, if the forge lets us; what went wrong is the caller's to say."""
     with suppress(FleetError):
-        await forge.set_status(request.pull_request.head_sha, identity.context, State.ERROR, reason, identity.page)
+        await forge.set_status(
+            request.pull_request.head_sha, identity.context, CommitState.ERROR, reason, identity.page
+        )

@@ -22,7 +22,7 @@ from fleet.evaluate.decode import MalformedError
 from fleet.evaluate.schema import check_key, check_name
 from fleet.plan.views import json_schema
 from fleet.plan.views.json import plan_data, read_key_data, read_plan_data
-from fleet.plan.views.summary import PlanView, Revision, ViewHeader
+from fleet.plan.views.summary import NamedRevision, PlanView, ViewHeader
 from fleet.preview.comment import (
     LONGEST_LINE,
     MOST_LINES,
@@ -73,8 +73,8 @@ class PreviewComment:
             return failure_text(self.error, self.problems[0], request=request, identity=identity)
         pull_request = request.pull_request
         commit = self.about.base.commit if self.about.base else ""
-        base = Revision(pull_request.base_ref, commit)
-        about = replace(self.about, base=base, head=Revision(pull_request.head_ref, pull_request.head_sha))
+        base = NamedRevision(pull_request.base_ref, commit)
+        about = replace(self.about, base=base, head=NamedRevision(pull_request.head_ref, pull_request.head_sha))
         errors = [FleetError(problem) for problem in self.problems]
         text = preview_text(self.branches, about, errors, request=request, identity=identity, room=room)
         if all(len(part) <= room for part in text.parts):

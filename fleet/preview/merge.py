@@ -24,13 +24,13 @@ from fleet.evaluate.evaluation import evaluate
 from fleet.evaluate.pool import Pool
 from fleet.evaluate.result import ClusterData, Evaluation
 from fleet.git.merge import merged_tree
-from fleet.git.repository import Commit
+from fleet.git.repository import GitCommit
 from fleet.git.tree import Tree
 from fleet.objects.desired import Key
 from fleet.plan import Plan, Step, Verb
 from fleet.plan.budget import DeletionBudget
 from fleet.plan.step import plan_hash
-from fleet.plan.views.summary import Revision, ViewHeader
+from fleet.plan.views.summary import NamedRevision, ViewHeader
 from fleet.preview.compare import compare_evaluations
 from fleet.repository import Code, Repository, Settings, Trust, find_root
 from fleet.repository.settings import FILE
@@ -50,8 +50,8 @@ class Sides:
 
     base: BaseCommit
     merged: Repository  # the files after the merge: with the settings of the base, and never trusted
-    before: Commit
-    head: Commit
+    before: GitCommit
+    head: GitCommit
     tree: str  # git's id of the files after the merge
     remarks: tuple[str, ...] = ()
 
@@ -198,8 +198,8 @@ def preview_merge(
     remarks = (*both.remarks, *leaving_remarks, *describe_rollouts(after.stacks, changed))
     about = ViewHeader(
         depth="desired",
-        base=Revision(base, both.before.id, both.before.subject),
-        head=Revision(head, both.head.id, both.head.subject),
+        base=NamedRevision(base, both.before.id, both.before.subject),
+        head=NamedRevision(head, both.head.id, both.head.subject),
         tree=both.tree,
         plan_hash=plan_hash(result.plan for result in changed if result.plan),
         hashes={(result.stack, result.cluster): plan_hash([result.plan]) for result in changed if result.plan},

@@ -41,7 +41,7 @@ class Paths:
 
 
 @dataclass(frozen=True, slots=True)
-class Git:
+class GitSettings:
     """Which branch is synced, and where health is written."""
 
     remote: str = setting(values.REF, "origin")
@@ -55,7 +55,7 @@ class Git:
 
 
 @dataclass(frozen=True, slots=True)
-class Forge:
+class ForgeSettings:
     """Where pull requests are, if the remote's address does not tell. Tokens are never here."""
 
     kind: str = setting(choose_name(FORGES))
@@ -127,8 +127,8 @@ class Settings:
 
     fleet: Fleet = field(default_factory=Fleet)
     paths: Paths = field(default_factory=Paths)
-    git: Git = field(default_factory=Git)
-    forge: Forge = field(default_factory=Forge)
+    git: GitSettings = field(default_factory=GitSettings)
+    forge: ForgeSettings = field(default_factory=ForgeSettings)
     budget: Budget = field(default_factory=Budget)
     trust: Trust = field(default_factory=Trust)
     limits: Limits = field(default_factory=Limits)

@@ -29,7 +29,7 @@ from fleet.kube.client.client import Client
 from fleet.kube.concurrency import end_tasks
 from fleet.kube.discovery import Resource
 from fleet.kube.live import OURS
-from fleet.kube.objects import Scope
+from fleet.kube.objects import ObjectScope
 from fleet.kube.runtime.events import Recorder
 from fleet.kube.watch import ListedObjects, watch_changes
 from fleet.names import GROUP
@@ -137,7 +137,9 @@ class ClusterWatch:
         digests: dict[Key, ObjectDigest] = {}
         stacks: dict[Key, str] = {}
         async for event in watch_changes(
-            self.client, Scope(resource, labels=OURS), on_turn=lambda works: self._queue.enqueue_clusters(self._cluster)
+            self.client,
+            ObjectScope(resource, labels=OURS),
+            on_turn=lambda works: self._queue.enqueue_clusters(self._cluster),
         ):
             manifests = event.objects if isinstance(event, ListedObjects) else [event.object]
             live = {Key.of(manifest): manifest for manifest in manifests}

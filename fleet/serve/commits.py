@@ -21,8 +21,7 @@ from fleet.evaluate.evaluation import PreviousEvaluation, evaluate
 from fleet.evaluate.pool import Pool
 from fleet.evaluate.result import Evaluation, StackResult
 from fleet.git import refs
-from fleet.git.repository import Mirror
-from fleet.git.repository import Repository as Git
+from fleet.git.repository import GitRepository, Mirror
 from fleet.git.status import FindRemoved
 from fleet.git.status_records import StatusRecord, StatusReport
 from fleet.git.tree import Tree
@@ -60,7 +59,7 @@ class FollowedRepository:
         return cls(url, branch or USUAL_BRANCH)
 
     @classmethod
-    def of_clone(cls, clone: Git, remote: str, branch: str) -> FollowedRepository:
+    def of_clone(cls, clone: GitRepository, remote: str, branch: str) -> FollowedRepository:
         """Return the remote repository of a user's clone; raise ConfigurationError if the clone has no such remote."""
         url = clone.remotes().get(remote)
         if url is None:

@@ -31,7 +31,7 @@ from aiohttp import web
 
 from fleet.errors import AccessError, FleetError
 from fleet.forge import FORGES
-from fleet.forge.forge import Event, Repository
+from fleet.forge.forge import Event, ForgeRepository
 from fleet.forge.webhook import MOST_BYTES, check_headers, read_event
 from fleet.kube.concurrency import end_tasks
 from fleet.kube.runtime.guard import GuardedClient
@@ -158,7 +158,9 @@ class Webhooks:
         return response
 
 
-def matching_repositories(repository: Repository, origins: Sequence[FollowedRepository]) -> list[FollowedRepository]:
+def matching_repositories(
+    repository: ForgeRepository, origins: Sequence[FollowedRepository]
+) -> list[FollowedRepository]:
     """Return the followed repositories that are this repository of a forge.
 
     When none is, return all of them: the service may know it by another address.

@@ -16,8 +16,8 @@ from fleet.errors import AccessError, ConfigurationError, ConflictError, FleetEr
 from fleet.evaluate.pool import Pool
 from fleet.git.history import HistoryEntry, read_history, select_entries
 from fleet.git.merge import propose, set_branch
-from fleet.git.repository import Mirror, Repository
-from fleet.git.status import Outcome
+from fleet.git.repository import GitRepository, Mirror
+from fleet.git.status import PublishOutcome
 from fleet.git.status_records import clean
 from fleet.preview.compare import plan_difference, secrecy_of
 from fleet.serve.commits import EvaluatedCommit, FollowedRepository, evaluate_commit
@@ -194,7 +194,9 @@ def _check_way_back(before: EvaluatedCommit, current: EvaluatedCommit, stack: st
         check_data(back)
 
 
-def _read_past(git: Repository, entries: Sequence[HistoryEntry], base: RollbackBase, tip: str) -> list[CommitHistory]:
+def _read_past(
+    git: GitRepository, entries: Sequence[HistoryEntry], base: RollbackBase, tip: str
+) -> list[CommitHistory]:
     """Return the commits of the past, each with its health and whether its files are as they are now."""
     paths = base.own | base.shared
     return [
@@ -207,13 +209,13 @@ def _read_past(git: Repository, entries: Sequence[HistoryEntry], base: RollbackB
     ]
 
 
-def _was_well(outcome: Outcome) -> bool:
+def _was_well(outcome: PublishOutcome) -> bool:
     """Return whether a recorded outcome is synced and healthy."""
     return outcome.sync == "Synced" and outcome.health in WELL
 
 
 def _check_agents(
-    git: Repository, entries: Sequence[HistoryEntry], before: EvaluatedCommit, base: RollbackBase, stack: str
+    git: GitRepository, entries: Sequence[HistoryEntry], before: EvaluatedCommit, base: RollbackBase, stack: str
 ) -> None:
     """Raise NoRollbackError unless every agent has reported the stack as healthy with the files it would go back to.
 
@@ -245,7 +247,9 @@ def _read_base(commit: EvaluatedCommit, stack: str) -> RollbackBase:
         raise NoRollbackError(problem.message) from problem
 
 
-def _compare_bases(git: Repository, base_now: RollbackBase, base_then: RollbackBase, tip: str, target: str) -> Rollback:
+def _compare_bases(
+    git: GitRepository, base_now: RollbackBase, base_then: RollbackBase, tip: str, target: str
+) -> Rollback:
     """Return the changes of files that lead back to the target."""
     paths = base_now.own | base_now.shared | base_then.own | base_then.shared
     files_now, files_then = (git.tree(revision).read_all(matching=paths.__contains__) for revision in (tip, target))

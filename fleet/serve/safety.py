@@ -26,14 +26,14 @@ from typing import NamedTuple
 
 from fleet.errors import FleetError, PolicyError
 from fleet.evaluate.result import Evaluation
-from fleet.git.repository import Repository
+from fleet.git.repository import GitRepository
 from fleet.git.status import choose_remote, read_status
 from fleet.git.status_records import StatusRecord
 from fleet.objects.desired import Desired, Key, StackCluster
 from fleet.plan import Plan
 from fleet.plan.budget import DeletionBudget, check_budget, lost_objects
 from fleet.plan.drift import drift_error
-from fleet.sync.result import ApprovalCheck, Result, WaitingError
+from fleet.sync.result import PlanApproval, Result, WaitingError
 from fleet.sync.safety import Placements, check_ancestry, check_removed_placements
 from fleet.sync.source import Commit
 
@@ -41,7 +41,7 @@ HINT = "if it is meant, say so once: fleet sync --allow-rewritten"
 
 
 def check_commit_safety(
-    git: Repository,
+    git: GitRepository,
     revision: str,
     evaluation: Evaluation,
     allowance: DeletionBudget,
@@ -72,7 +72,7 @@ def check_commit_safety(
     )
 
 
-def _was_applied_elsewhere(git: Repository, revision: str, applied: Collection[str], before: str) -> bool:
+def _was_applied_elsewhere(git: GitRepository, revision: str, applied: Collection[str], before: str) -> bool:
     """Return whether another program applied the commit, or one before it that the service never followed."""
     unknown = git.outside(applied, before)
     return revision in applied or len(git.outside(unknown, revision)) < len(unknown)
@@ -86,7 +86,7 @@ def read_status_records(files: Commit) -> list[StatusRecord]:
 
 
 def _check_history(
-    git: Repository,
+    git: GitRepository,
     revision: str,
     placed: Placements,
     allowance: DeletionBudget,
@@ -184,9 +184,9 @@ def _merge_by_stack(
 class ApplyCheck:
     """Check of one commit before a pass writes. `gate` asks for approvals."""
 
-    git: Repository
+    git: GitRepository
     revision: str
-    gate: ApprovalCheck
+    gate: PlanApproval
     seen: Callable[[StackCluster], bool]  # whether this process observed the stack as a followed commit wants it
     told: Callable[[StackCluster], StatusRecord | None]  # the record of the status branch at the start
 

@@ -21,8 +21,7 @@ from dataclasses import dataclass, replace
 
 from fleet.apply.executor import apply
 from fleet.apply.inventory import StalePlanError, StoredInventory, load
-from fleet.apply.steps import Outcome
-from fleet.apply.steps import Result as StepResult
+from fleet.apply.steps import StepOutcome, StepResult
 from fleet.errors import FleetError, PolicyError
 from fleet.kube.client.client import Client, impersonate
 from fleet.kube.health import Health, State, judge
@@ -36,7 +35,7 @@ from fleet.plan.step import Step, Verb
 from fleet.plan.views.text import SIGNS
 from fleet.sync.health import OPERATOR_SECONDS
 from fleet.sync.planning import StackPlan, replan_stack
-from fleet.sync.result import ApprovalCheck, Result, refuse_forbidden, refuse_new_deletions
+from fleet.sync.result import PlanApproval, Result, refuse_forbidden, refuse_new_deletions
 
 PAUSE = 1.0  # seconds between two reads of one object, however many steps wait for it
 _BY_EXISTING = frozenset(  # healthy as soon as they exist; most objects depend on such kinds, and no read is needed
@@ -107,9 +106,9 @@ async def apply_stack(
     delete_seconds: float,
     lease_seconds: float,
     tell: Tell,
-    gate: ApprovalCheck | None = None,
+    gate: PlanApproval | None = None,
     health_seconds: float = 0.0,
-) -> tuple[Plan, Outcome]:
+) -> tuple[Plan, StepOutcome]:
     """Apply the stack under its Lease; return the plan that was carried out and its outcome.
 
     What depends on an app waits `health_seconds` for the health of that app. The plan is made again when another sync
@@ -132,7 +131,7 @@ async def apply_stack(
 
 
 async def _replan_checked(
-    client: Client, seen: StackPlan, claim: RepositoryOwnership, *, revision: str, gate: ApprovalCheck | None
+    client: Client, seen: StackPlan, claim: RepositoryOwnership, *, revision: str, gate: PlanApproval | None
 ) -> tuple[Plan, StoredInventory]:
     """Plan the stack again under the Lease; return the plan and the inventory that it was made from.
 
@@ -163,7 +162,7 @@ async def _execute_plan(
     delete_seconds: float,
     health_seconds: float,
     account: str,
-) -> tuple[Plan, Outcome]:
+) -> tuple[Plan, StepOutcome]:
     """Carry the plan out and report each write; return the plan and its outcome."""
     total = sum(step.verb.writes for step in plan.steps)
     counts: Counter[str] = Counter()
@@ -201,14 +200,14 @@ def _refuse_suspended(stored: StoredInventory, cluster: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class DryRun:
+class ClusterDryRun:
     """Results of one cluster after a dry run, with remarks for the user."""
 
     results: tuple[Result, ...]
     remarks: tuple[str, ...] = ()
 
 
-async def dry_run(client: Client, results: Sequence[Result], accounts: Mapping[str, str]) -> DryRun:
+async def dry_run(client: Client, results: Sequence[Result], accounts: Mapping[str, str]) -> ClusterDryRun:
     """Try the plans of one cluster in a dry run; return the results with what the API server objects to.
 
     An objection is set at its step. A dry run that fails as a whole is the problem of its stack.
@@ -233,7 +232,7 @@ async def dry_run(client: Client, results: Sequence[Result], accounts: Mapping[s
         )
     noun = "change is" if untried == 1 else "changes are"
     remark = f"{client.cluster}: {untried} {noun} not tried in a dry run: no right to"
-    return DryRun(tuple(tried_results), (remark,) if untried else ())
+    return ClusterDryRun(tuple(tried_results), (remark,) if untried else ())
 
 
 def _add_objections(plan: Plan, objections: Mapping[Key, str]) -> Plan:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fleet.sync.early import EarlyReads, LoopThread
     from fleet.sync.options import SyncOptions
     from fleet.sync.progress import Progress
-    from fleet.sync.result import ApprovalCheck, Result
+    from fleet.sync.result import PlanApproval, Result
     from fleet.sync.rollout.gates import RolloutState
     from fleet.sync.run import Run
     from fleet.sync.targets import ClusterTarget
@@ -77,7 +77,7 @@ class CommitHooks:
     def tell(self, remark: str) -> None:
         """Tell the user something about the run that is no result of it."""
 
-    def make_approval_check(self, commit: Commit, evaluation: Evaluation) -> ApprovalCheck | None:
+    def make_approval_check(self, commit: Commit, evaluation: Evaluation) -> PlanApproval | None:
         """Return what judges whether the plans were approved; `evaluation` is of all stacks."""
         return None
 

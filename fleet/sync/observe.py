@@ -23,7 +23,7 @@ from fleet.kube.client.client import Client
 from fleet.kube.discovery import Resource
 from fleet.kube.health import State
 from fleet.kube.live import read_around, read_live
-from fleet.kube.objects import ListExpiredError, Scope, pages
+from fleet.kube.objects import ListExpiredError, ObjectScope, pages
 from fleet.model.app import GROUP
 from fleet.objects.desired import Key, StackCluster
 from fleet.plan import Inventory, RepositoryOwnership
@@ -258,7 +258,7 @@ class FleetWatcher:
 
 async def _read_warnings(client: Client, namespace: str) -> list[Warn]:
     """Return the warnings about objects of the namespace; none if we may not read them."""
-    scope = Scope(EVENTS, namespace, fields="type=Warning")
+    scope = ObjectScope(EVENTS, namespace, fields="type=Warning")
     try:
         items = [item async for page in pages(client, scope) for item in page["items"]]
     except (AccessError, ListExpiredError):  # without the right to read them, none are shown

@@ -16,7 +16,7 @@ from fleet.plan import Plan
 from fleet.plan.budget import DeletionBudget, check_budget
 from fleet.plan.inventory import Suspension
 from fleet.plan.ownership import RepositoryOwnership
-from fleet.sync.result import ApprovalCheck, Result
+from fleet.sync.result import PlanApproval, Result
 from fleet.sync.rollout.order import RolloutContext
 from fleet.sync.suspension import NOWHERE
 
@@ -41,7 +41,7 @@ class SyncOptions:
 class SyncHooks:
     """What the caller of a run adds to it. As it is, a run asks nobody; a subclass overrides what it needs."""
 
-    approval: ApprovalCheck | None = None  # whether what is planned was approved
+    approval: PlanApproval | None = None  # whether what is planned was approved
     rollout: RolloutContext | None = None  # waves, and what else keeps a change from going before another
 
     def open_client(self, cluster: ClusterData, options: SyncOptions) -> AbstractAsyncContextManager[Client]:

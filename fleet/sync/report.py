@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from fleet.errors import AccessError, ConflictError, FleetError
 from fleet.git.status import FindRemoved, choose_remote, report
-from fleet.git.status_records import App, StatusReport
+from fleet.git.status_records import AppRecord, StatusReport
 from fleet.kube.client.errors import UnansweredError
 from fleet.kube.identity import person_name
 from fleet.objects.desired import StackCluster
@@ -98,7 +98,7 @@ def make_report(result: Result, revision: str) -> StatusReport:
         health=result.health,
         message=without_output(error.message if error else result.suspended or _first_message(result)),
         apps=tuple(
-            App(
+            AppRecord(
                 app.kind,
                 app.namespace,
                 app.called or app.name,

@@ -16,7 +16,7 @@ from fleet.errors import ConflictError, FleetError, PolicyError, ResourceError
 from fleet.plan import Plan, PlanView, Verb
 
 if TYPE_CHECKING:
-    from fleet.apply.steps import Outcome
+    from fleet.apply.steps import StepOutcome
 
 PAST = {
     Verb.CREATE: "created",
@@ -140,7 +140,7 @@ def refuse_new_deletions(shown: Plan, made: Plan) -> None:
         )
 
 
-def error_of(made: Plan, outcome: Outcome | None) -> FleetError | None:
+def error_of(made: Plan, outcome: StepOutcome | None) -> FleetError | None:
     """Return the error for a plan with conflicts, or with failed or waiting steps in its outcome; else None."""
     errors = [result.error for result in outcome.results if result.error] if outcome else []
     if errors:
@@ -171,12 +171,12 @@ def objection_of(made: Plan) -> FleetError | None:
     return ResourceError(f"{made.cluster} refuses {refused[0].key}: {refused[0].objection}{more}", source=source)
 
 
-def count_done(outcome: Outcome) -> Counter[Verb]:
+def count_done(outcome: StepOutcome) -> Counter[Verb]:
     """Return how many steps of each verb were carried out."""
     return Counter(result.step.verb for result in outcome.results if result.state == "done")
 
 
-class ApprovalCheck(Protocol):
+class PlanApproval(Protocol):
     """Check between the plan and the first write."""
 
     def judge(self, planned: Sequence[Result]) -> list[Result]:

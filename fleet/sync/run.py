@@ -136,11 +136,15 @@ async def _dry_run_all(
 
     What could not be planned is not tried either.
     """
-    from fleet.sync.apply import DryRun, dry_run  # noqa: PLC0415 - not for those who only look
+    from fleet.sync.apply import ClusterDryRun, dry_run  # noqa: PLC0415 - not for those who only look
 
-    async def dry_run_cluster(cluster_run: ClusterRun, results: list[Result]) -> DryRun:
+    async def dry_run_cluster(cluster_run: ClusterRun, results: list[Result]) -> ClusterDryRun:
         accounts = {seen.stack: seen.account for seen in cluster_run.observed.seen}
-        return await dry_run(cluster_run.client, results, accounts) if cluster_run.client else DryRun(tuple(results))
+        return (
+            await dry_run(cluster_run.client, results, accounts)
+            if cluster_run.client
+            else ClusterDryRun(tuple(results))
+        )
 
     pairs = zip(cluster_runs, planned, strict=True)
     outcomes = await asyncio.gather(*(dry_run_cluster(cluster_run, results) for cluster_run, results in pairs))
@@ -454,7 +458,7 @@ async def _sync_stack(client: Client, seen: StackPlan, context: RunContext) -> R
 
     try:
         if plan is not None and not plan.empty:
-            from fleet.apply.steps import State  # noqa: PLC0415 - what writes is loaded when there is something to write
+            from fleet.apply.steps import StepState  # noqa: PLC0415 - what writes is loaded when there is something to write
             from fleet.sync.apply import apply_stack  # noqa: PLC0415
 
             plan, outcome = await apply_stack(
@@ -470,7 +474,7 @@ async def _sync_stack(client: Client, seen: StackPlan, context: RunContext) -> R
             )
             problem = error_of(plan, outcome)
             result = replace(result, plan=plan, done=count_done(outcome), problem=problem)
-            pending = outcome.having(State.PENDING)
+            pending = outcome.having(StepState.PENDING)
             if pending and options.wait and not problem:
                 message = (
                     f"{client.cluster}: {pending[0].step.key} is {pending[0].reason} after {options.timeout:.0f} s"

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from fleet.errors import ConfigurationError, PolicyError
 from fleet.evaluate.result import Evaluation
-from fleet.git.repository import HISTORY_HINT, Repository, with_history
+from fleet.git.repository import HISTORY_HINT, GitRepository, with_history
 from fleet.git.status import choose_remote, read_placements
 from fleet.objects.desired import StackCluster
 from fleet.plan import Plan
@@ -120,12 +120,12 @@ def applied_revisions(plans: Iterable[Plan]) -> dict[str, Plan]:
 
 
 def check_ancestry(
-    git: Repository,
+    git: GitRepository,
     revision: str,
     plans: Iterable[Plan],
     *,
     back: bool = False,
-    deepened: Callable[[Repository], Repository] = lambda git: git,
+    deepened: Callable[[GitRepository], GitRepository] = lambda git: git,
 ) -> None:
     """Raise PolicyError if the commit does not descend from those applied before it.
 
@@ -188,7 +188,7 @@ def check_run(
         check_removed_placements({*(_read_known_placements(commit, fresh=True) or ()), *placements}, placed, allowance)
 
 
-def _deepen_history(commit: Commit, git: Repository) -> Repository:
+def _deepen_history(commit: Commit, git: GitRepository) -> GitRepository:
     """Return the repository with the whole history of the synced branch, fetched from its remote."""
     settings = commit.repository.settings.git
     return with_history(git, choose_remote(commit.remotes, settings.remote), settings.branch)

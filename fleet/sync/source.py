@@ -21,16 +21,13 @@ from typing import TYPE_CHECKING
 from fleet.errors import ConfigurationError, FleetError, NotFoundError
 from fleet.evaluate.result import Evaluation
 from fleet.git import refs
-from fleet.git.repository import Commit as GitCommit
-from fleet.git.repository import Dirt
-from fleet.git.repository import Repository as Git
+from fleet.git.repository import Dirt, GitCommit, GitRepository
 from fleet.git.signature import verify_signature
 from fleet.git.status_records import clean
 from fleet.git.tree import Tree
 from fleet.repository import Repository, find_root
 from fleet.repository.repository import repository_identity
-from fleet.repository.settings import Git as GitSettings
-from fleet.repository.settings import Settings
+from fleet.repository.settings import GitSettings, Settings
 
 if TYPE_CHECKING:
     from fleet.evaluate.cache import CachedEvaluation
@@ -44,7 +41,7 @@ class WorkingTree:
     """The files of the working tree, committed or not."""
 
     repository: Repository
-    git: Git | None = None  # None where no git repository has these files
+    git: GitRepository | None = None  # None where no git repository has these files
     identity: str = ""  # of the repository, see fleet.repository.repository
     remotes: Mapping[str, str] = field(default_factory=dict)  # name → address
 
@@ -59,7 +56,7 @@ class Commit:
     """The files of a commit."""
 
     repository: Repository  # with the commit's own settings
-    git: Git
+    git: GitRepository
     revision: str  # the commit's id
     tree: str  # git's id of the tree of all files; "" for a bundle, whose files git has elsewhere
     subject: str = ""
@@ -95,7 +92,7 @@ def read_commit(revision: str = "HEAD", start: Path | None = None, *, known: boo
     With `known`, an evaluation that is in the cache is used, and then there are no files.
     """
     directory = find_root(start)
-    git = Git.find(directory)
+    git = GitRepository.find(directory)
     commit = git.resolve(revision)
     below = directory.relative_to(git.root.resolve())
     tree = commit.tree if below == Path() else git.subtree(commit, below.as_posix())
@@ -142,7 +139,9 @@ def check_branch(commit: Commit, *, any_branch: bool) -> tuple[str, ...]:
 
 
 @contextmanager
-def _open_files(git: Git, commit: GitCommit, below: Path, tree: str) -> Iterator[tuple[Repository, Evaluation | None]]:
+def _open_files(
+    git: GitRepository, commit: GitCommit, below: Path, tree: str
+) -> Iterator[tuple[Repository, Evaluation | None]]:
     """Yield the repository of a commit: with its cached evaluation, or in a directory removed after the block."""
     from fleet.evaluate.cache import load_evaluation  # noqa: PLC0415 - not needed to read the working tree
 
@@ -156,15 +155,15 @@ def _open_files(git: Git, commit: GitCommit, below: Path, tree: str) -> Iterator
         yield Repository.at(Path(directory) / "tree" / below), None
 
 
-def _find_git(root: Path) -> Git | None:
+def _find_git(root: Path) -> GitRepository | None:
     """Return the git repository that has this directory, or None."""
     try:
-        return Git.find(root)
+        return GitRepository.find(root)
     except FleetError:
         return None
 
 
-def _find_identity(settings: Settings, git: Git | None, directory: Path, remotes: Mapping[str, str]) -> str:
+def _find_identity(settings: Settings, git: GitRepository | None, directory: Path, remotes: Mapping[str, str]) -> str:
     """Return the repository's identity by the settings that are read; `directory` is theirs in the user's clone."""
     name = settings.fleet.name
     if name or git is None:
@@ -182,7 +181,7 @@ def _find_identity(settings: Settings, git: Git | None, directory: Path, remotes
     return repository_identity("", remote=url, below=below)
 
 
-def _find_first_commit(git: Git) -> str:
+def _find_first_commit(git: GitRepository) -> str:
     """Return the first commit of the history; "" if it cannot be known: no commit yet, or a shallow clone."""
     if git.shallow:
         return ""
@@ -190,7 +189,9 @@ def _find_first_commit(git: Git) -> str:
     return min(output.text.split(), default="") if output.status == 0 else ""
 
 
-def _off_branch_reason(git: Git, commit: GitCommit, settings: GitSettings, branch: str | None) -> tuple[str, str]:
+def _off_branch_reason(
+    git: GitRepository, commit: GitCommit, settings: GitSettings, branch: str | None
+) -> tuple[str, str]:
     """Return why the commit is not of the synced branch, and a remark where this clone cannot know; each may be "".
 
     `branch` is the one that HEAD is on. A commit without one, which the user names or CI checks out, is of the synced
@@ -207,7 +208,7 @@ def _off_branch_reason(git: Git, commit: GitCommit, settings: GitSettings, branc
     return f"{commit.short} is not on the branch {settings.branch}", ""
 
 
-def _describe_unpushed(git: Git, commit: GitCommit, settings: GitSettings, *, elsewhere: bool) -> str:
+def _describe_unpushed(git: GitRepository, commit: GitCommit, settings: GitSettings, *, elsewhere: bool) -> str:
     """Return a remark on commits that the remote's branch does not have, as this clone knows it; "" if there are none.
 
     `elsewhere`: commits that no branch of the remote has.
@@ -224,7 +225,7 @@ def _describe_unpushed(git: Git, commit: GitCommit, settings: GitSettings, *, el
     return f"not pushed to {settings.remote}, so others cannot go on from it: {names}"
 
 
-def _branch_tips(git: Git, settings: GitSettings) -> dict[str, str]:
+def _branch_tips(git: GitRepository, settings: GitSettings) -> dict[str, str]:
     """Return the commit of the synced branch, here and as the remote last had it, by ref, where there is one."""
     refs = (f"refs/heads/{settings.branch}", f"refs/remotes/{settings.remote}/{settings.branch}")
     listed = git.git.run("find the branch", "for-each-ref", "--format=%(refname) %(objectname)", *refs).text
@@ -241,7 +242,7 @@ def _describe_uncommitted(dirt: Dirt, below: str, short: str) -> str:
     return f"not committed, so not part of this sync of {short}: {names}"
 
 
-def check_signature(git: Git, revision: str, signers: Path) -> str:
+def check_signature(git: GitRepository, revision: str, signers: Path) -> str:
     """Return who signed the commit; raise PolicyError unless that is one of the signers.
 
     This is checked before anything of the commit is evaluated.
@@ -302,7 +303,7 @@ def select_clusters(evaluation: Evaluation, names: Sequence[str]) -> Evaluation:
 
 
 def open_checkout(
-    git: Git, before: Evaluation, repository: Repository, *, base: str, head: str, below: str = ""
+    git: GitRepository, before: Evaluation, repository: Repository, *, base: str, head: str, below: str = ""
 ) -> PreviousEvaluation | None:
     """Return what of the evaluation of commit `base` is valid for commit `head`, whose files `repository` has, or None.
 
@@ -311,7 +312,7 @@ def open_checkout(
     return _reuse_evaluation(before, _list_changes(git, base, head, below), repository)
 
 
-def _list_changes(git: Git, base: str, head: str, below: str) -> list[tuple[str, str]]:
+def _list_changes(git: GitRepository, base: str, head: str, below: str) -> list[tuple[str, str]]:
     """Return the changed files, each with its verb; the repository is `below` the top of git's tree."""
     top = f"{below}/" if below else ""
     return [

@@ -11,7 +11,7 @@ from fleet.errors import ResourceError
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """A response of the service; `headers` in lower case."""
 
     status: int
@@ -25,7 +25,7 @@ class Answer:
 
 def exchange(
     method: str, url: str, *, headers: Mapping[str, str] | None = None, body: bytes = b"", timeout: float = 60
-) -> Answer:
+) -> HttpAnswer:
     """Send a request, and return the response; raise ResourceError if there is none."""
     parts = urlsplit(url)
     target = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
@@ -35,7 +35,7 @@ def exchange(
         connection.request(method, target, body=body, headers=dict(headers or {}))
         response = connection.getresponse()
         received = {name.lower(): value for name, value in response.getheaders()}
-        return Answer(response.status, received, response.read())
+        return HttpAnswer(response.status, received, response.read())
     except (OSError, http.client.HTTPException) as error:
         raise ResourceError(f"{method} {url}: {error or type(error).__name__}") from error
     finally:

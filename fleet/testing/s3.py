@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 from fleet.errors import ResourceError
-from fleet.testing.http import Answer, exchange
+from fleet.testing.http import HttpAnswer, exchange
 
 UNRESERVED = "-_.~"
 
@@ -84,7 +84,7 @@ class Account:
         query: Mapping[str, str] | None = None,
         body: bytes = b"",
         headers: Mapping[str, str] | None = None,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Send a signed request; what the server refuses raises S3Error."""
         arguments = f"?{urlencode(query, quote_via=quote)}" if query else ""
         url = f"{self.url}{quote(path, f'/{UNRESERVED}')}{arguments}"

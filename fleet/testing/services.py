@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from fleet.lab.services import Record
+    from fleet.lab.services import ServiceRecord
     from fleet.testing.forge import Forge
     from fleet.testing.s3 import S3
 
@@ -23,13 +23,13 @@ class Services:
 
     def __init__(self, existing: str | None) -> None:
         self._existing = existing
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, ServiceRecord] = {}
 
     @property
     def lab(self) -> str:
         return self._existing or f"t{os.getpid()}-services"
 
-    def give(self, name: str) -> Record:
+    def give(self, name: str) -> ServiceRecord:
         """Return the record of a running service; start it if it does not answer."""
         from fleet.lab.programs.process import identify
         from fleet.lab.services import find_service, start_services

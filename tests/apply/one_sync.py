@@ -16,7 +16,7 @@ from typing import Any
 
 from fleet.apply.executor import apply
 from fleet.apply.inventory import load
-from fleet.apply.steps import Outcome
+from fleet.apply.steps import StepOutcome
 from fleet.errors import FleetError, Source
 from fleet.kube.client.client import Client
 from fleet.kube.lease import Lease
@@ -41,7 +41,7 @@ def wanted(stack: str, *manifests: dict[str, Any], adopt: bool = False, take_fro
     return Desired(stack, "test", tuple(objects))
 
 
-async def sync(client: Client, desired: Desired, *, wait: float = 0.0) -> Outcome | None:
+async def sync(client: Client, desired: Desired, *, wait: float = 0.0) -> StepOutcome | None:
     """None when there was nothing to do."""
     stored = await load(client, desired.stack, desired.cluster)
     keys = keys_to_read(desired, stored.inventory)
@@ -53,7 +53,7 @@ async def sync(client: Client, desired: Desired, *, wait: float = 0.0) -> Outcom
         return await apply(client, steps, stored)
 
 
-def keys_of(outcome: Outcome) -> list[Key]:
+def keys_of(outcome: StepOutcome) -> list[Key]:
     return [entry.key for entry in outcome.stored.inventory.entries]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from fleet.apply.executor import apply, inventory_after
 from fleet.apply.inventory import StalePlanError, format_keys, load, parse_keys
-from fleet.apply.steps import Outcome, Result, State
+from fleet.apply.steps import StepOutcome, StepResult, StepState
 from fleet.errors import ConflictError
 from fleet.kube.client.client import Client
 from fleet.kube.lease import Lease
@@ -25,7 +25,7 @@ from tests.kube.with_client import agent, config_map, connected
 
 def synced(
     cluster: Cluster, *manifests: dict[str, Any], adopt: bool = False, take_from: tuple[str, ...] = ()
-) -> Outcome | None:
+) -> StepOutcome | None:
     desired = wanted(cluster.namespace, *manifests, adopt=adopt, take_from=take_from)
     return connected(cluster, lambda client: sync(client, desired))
 
@@ -40,7 +40,7 @@ def absent(cluster: Cluster, desired: Desired) -> Plan:
     return plan(desired, Inventory(desired.stack, desired.cluster), {one.key: None for one in desired.objects})
 
 
-def states(outcome: Outcome | None) -> dict[str, str]:
+def states(outcome: StepOutcome | None) -> dict[str, str]:
     assert outcome is not None
     return {result.step.key.name: f"{result.step.verb} {result.state}" for result in outcome.results}
 
@@ -71,7 +71,7 @@ def test_an_object_that_turns_up_after_the_plan_is_a_conflict_that_names_its_man
     cluster.kubectl("create", "configmap", "theirs", "--from-literal=y=1", "--field-manager=somebody")
     before = cluster.get("configmap", "theirs")
 
-    async def run(client: Client) -> Outcome:
+    async def run(client: Client) -> StepOutcome:
         return await apply(client, made, await load(client, desired.stack, desired.cluster))
 
     outcome = connected(cluster, run)
@@ -111,7 +111,7 @@ def _managers(cluster: Cluster, name: str) -> set[str]:
 def test_an_object_that_was_made_anew_is_neither_changed_nor_deleted(cluster: Cluster) -> None:
     synced(cluster, config_map(cluster, "a", x="1"), config_map(cluster, "b", x="1"))
 
-    async def run(client: Client) -> Outcome:
+    async def run(client: Client) -> StepOutcome:
         stored = await load(client, cluster.namespace, "test")
         keys = {entry.key: entry for entry in stored.inventory.entries}
         steps = []
@@ -125,7 +125,7 @@ def test_an_object_that_was_made_anew_is_neither_changed_nor_deleted(cluster: Cl
         first = await apply(client, Plan(cluster.namespace, "test", tuple(steps[:1]), stored.inventory), stored)
         rest = Plan(cluster.namespace, "test", tuple(steps[1:]), first.stored.inventory)
         second = await apply(client, rest, first.stored)
-        return Outcome((*first.results, *second.results), second.stored)
+        return StepOutcome((*first.results, *second.results), second.stored)
 
     outcome = connected(cluster, run)
     assert states(outcome) == {"a": "update conflict", "b": "delete done"}
@@ -136,7 +136,7 @@ def test_an_object_that_was_made_anew_is_neither_changed_nor_deleted(cluster: Cl
 def test_a_deleted_object_is_not_made_anew_by_an_update(cluster: Cluster) -> None:
     synced(cluster, config_map(cluster, "a", x="1"))
 
-    async def run(client: Client) -> Outcome:
+    async def run(client: Client) -> StepOutcome:
         stored = await load(client, cluster.namespace, "test")
         (entry,) = stored.inventory.entries
         manifest = wanted(cluster.namespace, config_map(cluster, "a", x="2")).objects[0].manifest
@@ -151,7 +151,7 @@ def test_a_deleted_object_is_not_made_anew_by_an_update(cluster: Cluster) -> Non
 def test_a_delete_goes_through_when_only_the_version_moved_on(cluster: Cluster) -> None:
     synced(cluster, config_map(cluster, "a", x="1"))
 
-    async def run(client: Client) -> Outcome:
+    async def run(client: Client) -> StepOutcome:
         stored = await load(client, cluster.namespace, "test")
         (entry,) = stored.inventory.entries
         cluster.kubectl("label", "configmap", "a", "moved=on")
@@ -167,7 +167,7 @@ def test_what_a_finalizer_holds_stays_in_the_inventory_until_it_is_gone(cluster:
     held["metadata"]["finalizers"] = ["example.io/hold"]
     synced(cluster, held)
 
-    async def run(client: Client) -> Outcome:
+    async def run(client: Client) -> StepOutcome:
         stored = await load(client, cluster.namespace, "test")
         (entry,) = stored.inventory.entries
         step = Step(Verb.DELETE, entry.key, uid=entry.uid)
@@ -261,35 +261,35 @@ def test_intents_are_recorded_before_the_first_object_is_made(cluster: Cluster) 
     assert order == ["inventory", *["object"] * 10, "inventory"]
 
 
-def _result(verb: Verb, state: State, *, uid: str = "", certain: bool = True) -> Result:
+def _result(verb: Verb, state: StepState, *, uid: str = "", certain: bool = True) -> StepResult:
     key = Key("", "ConfigMap", "n", "a")
     entry = None if verb in (Verb.DELETE, Verb.FORGET, Verb.CONFLICT) else Entry(key, "v1", hash="new")
-    return Result(Step(verb, key, entry=entry), state, uid=uid, certain=certain)
+    return StepResult(Step(verb, key, entry=entry), state, uid=uid, certain=certain)
 
 
 @pytest.mark.parametrize(
     ("result", "known", "uid"),
     [
-        (_result(Verb.CREATE, State.DONE, uid="u"), None, "u"),
-        (_result(Verb.CREATE, State.FAILED), None, None),
-        (_result(Verb.CREATE, State.FAILED, certain=False), None, ""),
-        (_result(Verb.CREATE, State.FAILED, uid="u"), None, "u"),
-        (_result(Verb.CREATE, State.SKIPPED), "", None),
-        (_result(Verb.CREATE, State.CONFLICT), "old", None),
-        (_result(Verb.UPDATE, State.FAILED), "old", "old"),
-        (_result(Verb.UPDATE, State.SKIPPED), "old", "old"),
-        (_result(Verb.ADOPT, State.FAILED), None, None),
-        (_result(Verb.ADOPT, State.FAILED, certain=False), None, ""),
-        (_result(Verb.ADOPT, State.DONE, uid="u"), None, "u"),
-        (_result(Verb.DELETE, State.DONE), "old", None),
-        (_result(Verb.DELETE, State.PENDING), "old", "old"),
-        (_result(Verb.DELETE, State.FAILED, certain=False), "old", "old"),
-        (_result(Verb.FORGET, State.DONE), "old", None),
-        (_result(Verb.CONFLICT, State.CONFLICT), "old", "old"),
-        (_result(Verb.CONFLICT, State.CONFLICT), None, None),
+        (_result(Verb.CREATE, StepState.DONE, uid="u"), None, "u"),
+        (_result(Verb.CREATE, StepState.FAILED), None, None),
+        (_result(Verb.CREATE, StepState.FAILED, certain=False), None, ""),
+        (_result(Verb.CREATE, StepState.FAILED, uid="u"), None, "u"),
+        (_result(Verb.CREATE, StepState.SKIPPED), "", None),
+        (_result(Verb.CREATE, StepState.CONFLICT), "old", None),
+        (_result(Verb.UPDATE, StepState.FAILED), "old", "old"),
+        (_result(Verb.UPDATE, StepState.SKIPPED), "old", "old"),
+        (_result(Verb.ADOPT, StepState.FAILED), None, None),
+        (_result(Verb.ADOPT, StepState.FAILED, certain=False), None, ""),
+        (_result(Verb.ADOPT, StepState.DONE, uid="u"), None, "u"),
+        (_result(Verb.DELETE, StepState.DONE), "old", None),
+        (_result(Verb.DELETE, StepState.PENDING), "old", "old"),
+        (_result(Verb.DELETE, StepState.FAILED, certain=False), "old", "old"),
+        (_result(Verb.FORGET, StepState.DONE), "old", None),
+        (_result(Verb.CONFLICT, StepState.CONFLICT), "old", "old"),
+        (_result(Verb.CONFLICT, StepState.CONFLICT), None, None),
     ],
 )
-def test_the_inventory_after_each_kind_of_result(result: Result, known: str | None, uid: str | None) -> None:
+def test_the_inventory_after_each_kind_of_result(result: StepResult, known: str | None, uid: str | None) -> None:
     """`known` and `uid` are the entry's before and after; None is no entry, "" an intent."""
     entries = () if known is None else (Entry(result.step.key, "v1", known),)
     made = Plan("s", "c", (result.step,), Inventory("s", "c", "r1", entries), "r2")
@@ -301,18 +301,18 @@ def test_the_inventory_after_each_kind_of_result(result: Result, known: str | No
 def test_what_was_to_be_created_and_is_not_there_stays_known_until_it_is_or_nobody_wants_it() -> None:
     there, other = Entry(Key("", "Namespace", "", "n"), "v1", "u"), Key("", "ConfigMap", "n", "b")
     inventory = Inventory("s", "c", "r1", (there,))
-    refused = _result(Verb.CREATE, State.FAILED)
+    refused = _result(Verb.CREATE, StepState.FAILED)
     made = Plan("s", "c", (refused.step,), inventory, "r2")
     after = inventory_after(made, [refused])
     assert after.missing == (refused.step.key,)
     assert parse_keys(format_keys((*after.missing, other))) == (*after.missing, other)
-    done = _result(Verb.CREATE, State.DONE, uid="u")
+    done = _result(Verb.CREATE, StepState.DONE, uid="u")
     assert inventory_after(replace(made, inventory=after), [done]).missing == ()
-    assert inventory_after(made, [_result(Verb.CREATE, State.CONFLICT)]).missing == (), "it is there, and another's"
+    assert inventory_after(made, [_result(Verb.CREATE, StepState.CONFLICT)]).missing == (), "it is there, and another's"
     gone = Plan("s", "c", (), after)
     assert not gone.empty, "a plan without steps still clears it"
     assert (inventory_after(gone, []).missing, gone.target.missing) == ((), ())
-    left_out = Result(refused.step._replace(verb=Verb.UNCHANGED, entry=None), State.UNCHANGED)
+    left_out = StepResult(refused.step._replace(verb=Verb.UNCHANGED, entry=None), StepState.UNCHANGED)
     assert inventory_after(replace(made, inventory=after), [left_out]).missing == after.missing
     nothing = Plan("s", "c", (refused.step,), Inventory("s", "c"), "r2")
     assert inventory_after(nothing, [refused]).missing == (), "what has nothing there has no inventory"

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from fleet.apply.steps import Outcome
+from fleet.apply.steps import StepOutcome
 from fleet.kube.client.client import Client
 from fleet.plan.step import Verb
 from fleet.testing import Cluster
@@ -40,10 +40,10 @@ class Stack:
         self.file = directory / "desired.json"
         self.full = full
 
-    def sync(self, manifests: list[dict[str, Any]]) -> Outcome | None:
+    def sync(self, manifests: list[dict[str, Any]]) -> StepOutcome | None:
         """To its end, in this process: starting one takes longer than a sync."""
 
-        async def run() -> Outcome | None:
+        async def run() -> StepOutcome | None:
             async with Client.of(self.proxy.kubeconfig, self.proxy.context) as client:
                 return await sync(client, wanted(self.name, *manifests), wait=5.0)
 

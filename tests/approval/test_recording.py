@@ -13,7 +13,7 @@ from fleet.approval import branch
 from fleet.approval.record import ApprovalRecord, ApprovedChange, decode, encode
 from fleet.errors import ConfigurationError, ResourceError
 from fleet.git.refs import address
-from fleet.git.repository import Repository
+from fleet.git.repository import GitRepository
 from fleet.objects.desired import Key
 from fleet.plan.severity import Severity
 from fleet.testing import GitRemote
@@ -32,7 +32,7 @@ def record(number: int = 0, count: int = 1) -> ApprovalRecord:
 
 
 def recorded(plain: PlainRepository) -> list[ApprovalRecord]:
-    return list(branch.read_records(Repository.find(plain.root), None, BRANCH, "main").records)
+    return list(branch.read_records(GitRepository.find(plain.root), None, BRANCH, "main").records)
 
 
 def objects(made: ApprovalRecord) -> dict[tuple[str, str], tuple[bool, bool, str]]:
@@ -139,7 +139,7 @@ def test_a_part_is_not_recorded(plain: PlainRepository, flags: tuple[str, ...], 
 
 def test_many_who_record_at_once_lose_nothing(tmp_path: Path, git_remote: GitRemote) -> None:
     remote = address(str(git_remote.path), by_person=True)
-    clones = [Repository.find(git_remote.clone(tmp_path / f"clone-{number}")) for number in range(3)]
+    clones = [GitRepository.find(git_remote.clone(tmp_path / f"clone-{number}")) for number in range(3)]
 
     def write(number: int) -> bool:
         return all(branch.write_record(clones[number], remote, BRANCH, record(10 * number + one)) for one in range(2))
@@ -153,7 +153,7 @@ def test_many_who_record_at_once_lose_nothing(tmp_path: Path, git_remote: GitRem
 
 def test_the_oldest_records_go_when_there_are_too_many(plain: PlainRepository, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(branch, "MOST_RECORDS", 3)
-    repository = Repository.find(plain.root)
+    repository = GitRepository.find(plain.root)
     for number in range(5):
         monkeypatch.setattr(
             "fleet.approval.record.timestamp", lambda now, number=number: f"2026-01-0{number + 1}T00:00:00Z"
@@ -173,7 +173,7 @@ def test_a_change_that_is_too_large_is_an_error_before_anything_is_written(
 ) -> None:
     monkeypatch.setattr("fleet.approval.record.MOST_BYTES", 1000)
     with pytest.raises(ResourceError, match="too large to be recorded"):
-        branch.write_record(Repository.find(plain.root), None, BRANCH, record(0, 100))
+        branch.write_record(GitRepository.find(plain.root), None, BRANCH, record(0, 100))
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_a_file_that_is_no_record_or_another_one_counts_for_nothing(field: str, 
 def test_records_of_forks_take_away_no_others(plain: PlainRepository, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does what is proposed take away what is merged, and applied by its record."""
     monkeypatch.setattr(branch, "MOST_RECORDS", 3)
-    repository = Repository.find(plain.root)
+    repository = GitRepository.find(plain.root)
 
     def write(number: int, *, fork: bool = False) -> None:
         day = f"2026-01-{number + 1:02}T00:00:00Z"

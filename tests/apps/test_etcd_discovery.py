@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fleet.adopt.find import Finding, _refuse_split_clusters
+from fleet.adopt.find import AdoptionFinding, _refuse_split_clusters
 from fleet.adopt.stack_file import function_name, stack_file
 from fleet.apps.discovery import Candidate, Surroundings, managers_in_the_way
 from fleet.apps.driver import Problem
@@ -223,7 +223,10 @@ def test_a_set_whose_pods_are_updated_by_hand_is_up_to_date_when_all_of_them_are
 
 
 def test_two_sets_of_one_cluster_are_both_refused() -> None:
-    both = [Finding("a", "one", "etcd", "", candidate("plain")), Finding("b", "two", "etcd", "", candidate("ordered"))]
+    both = [
+        AdoptionFinding("a", "one", "etcd", "", candidate("plain")),
+        AdoptionFinding("b", "two", "etcd", "", candidate("ordered")),
+    ]
     judged = _refuse_split_clusters(both)
     assert [one.candidate for one in judged] == [None, None]
     assert all(one.problem and "two candidates for one app" in one.problem.message for one in judged)
@@ -245,7 +248,7 @@ def test_the_page_shows_what_is_printed_and_written() -> None:
     sign = DISCOVERY.recognises(found, there.find)
     assert sign is not None
     page = PAGE.read_text()
-    assert "\n".join(_format_finding(Finding("legacy", "kv", "etcd", sign, made))) in page
+    assert "\n".join(_format_finding(AdoptionFinding("legacy", "kv", "etcd", sign, made))) in page
     assert stack_file("legacy", ["dev"], [made]) in page
 
 

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from fleet.bundle import storage
-from fleet.bundle.model import Budget, Bundle
+from fleet.bundle.model import Bundle, BundleBudget
 from fleet.bundle.rollout import BundleHeader, plan_bundles
 from fleet.bundle.storage import INDEX, check_bundle, encode_bundle, read_index, read_stack, stack_path
 from fleet.errors import ConfigurationError, Source
@@ -19,7 +19,7 @@ from fleet.objects.normalise import manifest_hash
 
 REVISION = "a" * 40
 NOON = 1_767_268_800.0  # Thursday, 2026-01-01T12:00:00Z
-HEAD = BundleHeader("example.com/team/fleet", REVISION, "A change", Budget(10, 0.1), "", "fleet/status")
+HEAD = BundleHeader("example.com/team/fleet", REVISION, "A change", BundleBudget(10, 0.1), "", "fleet/status")
 HERE = Source("stacks/orders.py", 3)
 
 

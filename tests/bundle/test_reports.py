@@ -9,7 +9,7 @@ import pytest
 from fleet.bundle.reports import ReportRepository, parse_report_repository, read_reports
 from fleet.errors import ConfigurationError, PolicyError
 from fleet.git.refs import address
-from fleet.git.repository import Repository
+from fleet.git.repository import GitRepository
 from fleet.git.status import BRANCH, report
 from fleet.git.status_records import StatusReport
 from tests.git.repositories import bare, clone
@@ -43,10 +43,10 @@ def test_an_address_behind_a_name_is_judged_as_any_other() -> None:
 
 def test_who_has_a_place_of_its_own_cannot_speak_for_others_there(tmp_path: Path) -> None:
     home, own = bare(tmp_path / "home.git"), bare(tmp_path / "own.git")
-    centre = Repository.find(clone(tmp_path / "centre", home))
-    agent = Repository.find(clone(tmp_path / "agent", own))
+    centre = GitRepository.find(clone(tmp_path / "centre", home))
+    agent = GitRepository.find(clone(tmp_path / "agent", own))
 
-    def says(repository: Repository, cluster: str, health: str) -> None:
+    def says(repository: GitRepository, cluster: str, health: str) -> None:
         report(repository, [StatusReport("orders", cluster, repository.resolve().id, sync="Synced", health=health)])
 
     says(centre, "eu-1", "Unknown")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fleet.bundle.model import Budget, Bundle
+from fleet.bundle.model import Bundle, BundleBudget
 from fleet.bundle.rollout import BundledStack, BundleHeader, BundlePlan, plan_bundles, state_from_record
 from fleet.errors import Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
@@ -46,7 +46,7 @@ class Fleet:
     def render(
         self, revision: str, *stacks: StackResult, now: float = NOON, approved: tuple[int, ...] = ()
     ) -> BundlePlan:
-        head = BundleHeader("f", revision, "", Budget(10, 0.1), "", "fleet/status")
+        head = BundleHeader("f", revision, "", BundleBudget(10, 0.1), "", "fleet/status")
 
         def look(pair: tuple[str, str]) -> RolloutState:
             told = self.bundles.get(pair[1])
@@ -128,7 +128,7 @@ def test_what_options_say_passes_the_waves_as_any_change_does() -> None:
         changed = tuple(replace(each, objects=(replace(said, **one),)) for each in before.desired)
         after = replace(before, desired=changed, rollout=replace(before.rollout, waves=(("a",), ("b",), ("c",))))
         assert changes_digest(after) != changes_digest(before), "a word of before is none about it"
-        head = BundleHeader("f", SECOND, "", Budget(10, 0.1), "", "fleet/status")
+        head = BundleHeader("f", SECOND, "", BundleBudget(10, 0.1), "", "fleet/status")
         found = plan_bundles(evaluation(after), "abc", head, fleet.bundles, {}, now=NOON)
         assert found.waiting.keys() == {("s", "b"), ("s", "c")}, one
 

@@ -11,10 +11,10 @@ import orjson
 import pytest
 
 from fleet.errors import Source
-from fleet.evaluate.answer import MOST_NOTES, MOST_PROBLEMS, Answer, read_answer, read_document
+from fleet.evaluate.answer import MOST_NOTES, MOST_PROBLEMS, WorkerAnswer, read_answer, read_document
 from fleet.evaluate.decode import MalformedError, decode
 from fleet.evaluate.evaluation import Excerpts
-from fleet.evaluate.pool import Outcome
+from fleet.evaluate.pool import WorkerOutcome
 from fleet.evaluate.protocol import Job, Task
 from fleet.evaluate.result import Problem
 from fleet.objects.desired import Desired, Key, Object
@@ -41,8 +41,8 @@ def result(**changes: Any) -> dict[str, Any]:
     return {"declared": [DECLARED], "stacks": [stack | changes]}
 
 
-def answered(data: Any) -> tuple[Answer, tuple[Problem, ...]]:
-    return read_answer(JOB, Outcome(b'{"at":["stacks/a.py",7]}\n' + orjson.dumps(data) + b"\n", b""))
+def answered(data: Any) -> tuple[WorkerAnswer, tuple[Problem, ...]]:
+    return read_answer(JOB, WorkerOutcome(b'{"at":["stacks/a.py",7]}\n' + orjson.dumps(data) + b"\n", b""))
 
 
 def rolled(**changes: Any) -> dict[str, Any]:
@@ -113,7 +113,7 @@ FORGED = {
 def test_every_field_of_a_stacks_answer_is_checked(data: Any) -> None:
     answer, (problem,) = answered(data)
 
-    assert answer == Answer()
+    assert answer == WorkerAnswer()
     assert "is no result" in problem.message
     assert "\n" not in problem.message
 
@@ -135,7 +135,7 @@ def test_every_field_of_a_stacks_answer_is_checked(data: Any) -> None:
 )
 def test_every_field_of_the_clusters_answer_is_checked(changes: dict[str, Any], fits: bool) -> None:
     job = replace(JOB, task=Task.CLUSTERS)
-    answer, problems = read_answer(job, Outcome(orjson.dumps(cluster(**changes)) + b"\n", b""))
+    answer, problems = read_answer(job, WorkerOutcome(orjson.dumps(cluster(**changes)) + b"\n", b""))
 
     assert (len(answer.clusters), len(problems)) == ((1, 0) if fits else (0, 1))
 
@@ -190,7 +190,7 @@ def test_an_answer_is_read_into_the_same_data() -> None:
 def test_an_answer_of_another_form_is_a_problem(data: Any) -> None:
     answer, (problem,) = answered(data)
 
-    assert answer == Answer()
+    assert answer == WorkerAnswer()
     assert "is no result" in problem.message
     assert problem.source == Source("stacks/a.py", 7)
 
@@ -205,17 +205,17 @@ def test_an_answer_of_another_form_is_a_problem(data: Any) -> None:
     ids=["file", "stack", "cluster"],
 )
 def test_an_answer_is_believed_for_what_was_asked_and_for_nothing_else(other: Job) -> None:
-    text = Outcome(orjson.dumps(result()) + b"\n", b"")
+    text = WorkerOutcome(orjson.dumps(result()) + b"\n", b"")
     assert read_answer(JOB, text)[0].stacks
     answer, (problem,) = read_answer(other, text)
-    assert answer == Answer()
+    assert answer == WorkerAnswer()
     assert "is no result" in problem.message
 
 
 @pytest.mark.parametrize("stream", [b"", b"garbage", b"{}\n{}\n", b'{"at":["stacks/a.py",7]}', b"[" * 100_000, b"\xff"])
 def test_bytes_that_are_no_answer_are_a_problem(stream: bytes) -> None:
-    answer, (problem,) = read_answer(JOB, Outcome(stream, b""))
-    assert answer == Answer()
+    answer, (problem,) = read_answer(JOB, WorkerOutcome(stream, b""))
+    assert answer == WorkerAnswer()
     assert problem.source == Source("stacks/a.py", 1)
 
 
@@ -234,38 +234,38 @@ FORGERIES = {
 def test_a_forged_answer_of_the_right_shape_is_a_problem(inside: str) -> None:
     text = orjson.dumps(result()).decode().replace('"kind":', f'"data":{inside},"kind":') + "\n"
 
-    answer, (problem,) = read_answer(JOB, Outcome(text.encode(), b""))
+    answer, (problem,) = read_answer(JOB, WorkerOutcome(text.encode(), b""))
 
-    assert answer == Answer()
+    assert answer == WorkerAnswer()
     assert "is no result" in problem.message
-    assert decode(Answer, json.loads(text)).stacks, "nothing else is wrong with it"
+    assert decode(WorkerAnswer, json.loads(text)).stacks, "nothing else is wrong with it"
 
 
 def test_an_answer_may_be_nested_as_deep_as_manifests_are() -> None:
     text = orjson.dumps(result()).decode().replace('"kind":', f'"spec":{"[" * 80 + "]" * 80},"kind":') + "\n"
-    assert read_answer(JOB, Outcome(text.encode(), b""))[1] == ()
+    assert read_answer(JOB, WorkerOutcome(text.encode(), b""))[1] == ()
 
 
 @pytest.mark.parametrize("note", ['["/etc/passwd",1]', "5", "[]", "null", '["stacks/a.py"]', '["stacks/a.py","7"]'])
 def test_a_note_cannot_name_another_file_nor_be_another_thing(note: str) -> None:
-    _, (problem,) = read_answer(JOB, Outcome(f'{{"at":{note}}}\n'.encode(), b""))
+    _, (problem,) = read_answer(JOB, WorkerOutcome(f'{{"at":{note}}}\n'.encode(), b""))
     assert problem.source == Source("stacks/a.py", 1)
 
 
 def test_notes_are_read_to_a_number_of_them_and_each_once() -> None:
     note = b'{"at":["stacks/a.py",7]}\n'
     text = orjson.dumps(result()) + b"\n"
-    assert read_answer(JOB, Outcome(note * MOST_NOTES + text, b""))[0].stacks
-    answer, (problem,) = read_answer(JOB, Outcome(note * (MOST_NOTES + 1) + text, b""))
-    assert answer == Answer()
+    assert read_answer(JOB, WorkerOutcome(note * MOST_NOTES + text, b""))[0].stacks
+    answer, (problem,) = read_answer(JOB, WorkerOutcome(note * (MOST_NOTES + 1) + text, b""))
+    assert answer == WorkerAnswer()
     assert "is no result" in problem.message
 
 
 def test_values_are_counted_before_they_take_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fleet.evaluate.answer.MOST_VALUES", 1_000)
     few, many = (b'{"clusters":[' + b"[]," * count + b"[]]}\n" for count in (490, 500))
-    answer, (problem,) = read_answer(JOB, Outcome(many, b""))
-    assert answer == Answer()
+    answer, (problem,) = read_answer(JOB, WorkerOutcome(many, b""))
+    assert answer == WorkerAnswer()
     assert "data of more than 1000 values" in problem.message
     assert len(read_document(few)["clusters"]) == 491, "which is read otherwise, and takes many times its size"
 
@@ -303,7 +303,7 @@ def test_a_name_that_no_file_has_shows_nothing(tmp_path: Path, name: str) -> Non
 @pytest.mark.parametrize("line", ["9" * 5000, "\u0669" * 5000, "99999999999"])
 def test_a_forged_line_of_a_traceback_is_none(line: str) -> None:
     text = f'Timeout\n  File "/repository/stacks/a.py", line {line} in f\n'
-    _, (problem,) = read_answer(JOB, Outcome(text.encode(), b""))
+    _, (problem,) = read_answer(JOB, WorkerOutcome(text.encode(), b""))
     assert problem.source == Source("stacks/a.py", 1)
 
 

@@ -24,7 +24,7 @@ import orjson
 import pytest
 
 from fleet.evaluate import Limits, Pool, answer
-from fleet.evaluate.answer import Answer
+from fleet.evaluate.answer import WorkerAnswer
 from fleet.evaluate.protocol import Job, Task
 from fleet.evaluate.result import Problem
 from fleet.evaluate.sandbox import landlock
@@ -45,7 +45,7 @@ CLUSTER = {
 STACK = "import fleet\nNAME = {name!r}\n{prelude}\n@fleet.stack(clusters='eu-1')\ndef {name}(cluster):\n"
 STACK += "    won = False\n{body}\n    fleet.export('won', bool(won))\n"
 LEFT = "running (they were ended)"
-Result = tuple[Answer, tuple[Problem, ...]]
+Result = tuple[WorkerAnswer, tuple[Problem, ...]]
 SAME_MACHINE = [one for one in ATTACKS if one.machine in ("", platform.machine())]
 
 

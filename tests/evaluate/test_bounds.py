@@ -16,7 +16,7 @@ from fleet.errors import Source
 from fleet.evaluate import Limits, answer, checks, evaluate, evaluation
 from fleet.evaluate.answer import Declared, ProblemData, Waiting
 from fleet.evaluate.evaluation import Excerpts
-from fleet.evaluate.pool import Outcome, Pool
+from fleet.evaluate.pool import Pool, WorkerOutcome
 from fleet.evaluate.protocol import Job
 from fleet.evaluate.result import Problem
 from fleet.objects.redaction import REDACTED, SecretValues
@@ -136,7 +136,7 @@ class ListeningPool(Pool):
         super().__init__()
         self.jobs: list[Job] = []
 
-    def run(self, jobs: Sequence[Job], deadline: float = math.inf) -> list[Outcome]:
+    def run(self, jobs: Sequence[Job], deadline: float = math.inf) -> list[WorkerOutcome]:
         self.jobs += jobs
         return super().run(jobs, deadline)
 

@@ -13,8 +13,8 @@ import pytest
 
 from fleet.errors import NotFoundError, PolicyError, Source
 from fleet.evaluate import Evaluation, Limits, Pool, Problem, Problems, answer, evaluate
-from fleet.evaluate.answer import Answer
-from fleet.evaluate.pool import Outcome
+from fleet.evaluate.answer import WorkerAnswer
+from fleet.evaluate.pool import WorkerOutcome
 from fleet.evaluate.protocol import Job, Task
 from fleet.evaluate.sandbox.level import Layer, Level, Sandbox
 from fleet.repository import Code, Repository, Settings, Trust
@@ -415,7 +415,7 @@ def test_an_answer_that_user_code_wrote_is_not_believed(tmp_path: Path, any_pool
 
     assert "is no result" in problem.message
     job = Job(Task.STACKS, str(tmp_path), ("stacks/a.py",), Limits())
-    assert answer.read_answer(job, Outcome(f"{forged}\n".encode(), b"")) == (Answer(), ()), (
+    assert answer.read_answer(job, WorkerOutcome(f"{forged}\n".encode(), b"")) == (WorkerAnswer(), ()), (
         "alone it would have been believed"
     )
 

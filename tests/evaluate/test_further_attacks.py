@@ -15,7 +15,7 @@ import orjson
 import pytest
 
 from fleet.evaluate.answer import read_answer
-from fleet.evaluate.pool import Outcome
+from fleet.evaluate.pool import WorkerOutcome
 from tests.evaluate.test_answer import JOB, declaring, result, rolled
 
 CPU, MEMORY = 10, 1 << 30  # seconds and bytes; what is bounded takes a tenth of both
@@ -144,7 +144,7 @@ FORGED: dict[str, Any] = {
 @pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
 def test_a_forged_answer_is_an_error_of_that_file(forged: dict[str, Any]) -> None:
     def problems(data: Any) -> int:
-        return len(read_answer(JOB, Outcome(b'{"at":["stacks/a.py",7]}\n' + orjson.dumps(data) + b"\n", b""))[1])
+        return len(read_answer(JOB, WorkerOutcome(b'{"at":["stacks/a.py",7]}\n' + orjson.dumps(data) + b"\n", b""))[1])
 
     assert problems(result()) == 0
     assert problems(forged) == 1

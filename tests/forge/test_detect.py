@@ -9,64 +9,68 @@ import pytest
 
 from fleet.errors import AccessError, ConfigurationError
 from fleet.forge.detect import detect_job, detect_repository, read_token
-from fleet.forge.forge import CiJob, Repository
-from fleet.repository.settings import Forge, read_settings
+from fleet.forge.forge import CiJob, ForgeRepository
+from fleet.repository.settings import ForgeSettings, read_settings
 
 SHA = "6dcb09b5b57875f334f61aebed695e2e4193db5e"
-ON_GITHUB = Repository("github", "https://github.com", "team/fleet")
+ON_GITHUB = ForgeRepository("github", "https://github.com", "team/fleet")
 
 
 @pytest.mark.parametrize(
     ("remote", "settings", "found"),
     [
-        ("https://github.com/team/fleet.git", Forge(), ON_GITHUB),
-        ("https://x-access-token:secret@github.com/team/fleet", Forge(), ON_GITHUB),
-        ("git@github.com:team/fleet.git", Forge(), ON_GITHUB),
-        ("ssh://git@ssh.github.com:443/team/fleet.git", Forge(), ON_GITHUB),
+        ("https://github.com/team/fleet.git", ForgeSettings(), ON_GITHUB),
+        ("https://x-access-token:secret@github.com/team/fleet", ForgeSettings(), ON_GITHUB),
+        ("git@github.com:team/fleet.git", ForgeSettings(), ON_GITHUB),
+        ("ssh://git@ssh.github.com:443/team/fleet.git", ForgeSettings(), ON_GITHUB),
         (
             "https://gitlab.com/a/b/c/fleet.git",
-            Forge(),
-            Repository("gitlab", "https://gitlab.com", "a/b/c/fleet"),
+            ForgeSettings(),
+            ForgeRepository("gitlab", "https://gitlab.com", "a/b/c/fleet"),
         ),
-        ("https://codeberg.org/a/fleet", Forge(), Repository("gitea", "https://codeberg.org", "a/fleet")),
+        ("https://codeberg.org/a/fleet", ForgeSettings(), ForgeRepository("gitea", "https://codeberg.org", "a/fleet")),
         (
             "http://10.1.2.3:3000/a/fleet.git",
-            Forge("gitea"),
-            Repository("gitea", "http://10.1.2.3:3000", "a/fleet"),
+            ForgeSettings("gitea"),
+            ForgeRepository("gitea", "http://10.1.2.3:3000", "a/fleet"),
         ),
         (
             "https://example.com/git/a/fleet.git",
-            Forge("gitea", "https://example.com/git"),
-            Repository("gitea", "https://example.com/git", "a/fleet"),
+            ForgeSettings("gitea", "https://example.com/git"),
+            ForgeRepository("gitea", "https://example.com/git", "a/fleet"),
         ),
         (
             "ssh://git@ssh.example.com:2222/a/fleet.git",
-            Forge("gitlab", "https://web.example.com"),
-            Repository("gitlab", "https://web.example.com", "a/fleet"),
+            ForgeSettings("gitlab", "https://web.example.com"),
+            ForgeRepository("gitlab", "https://web.example.com", "a/fleet"),
         ),
         (
             "/srv/git/fleet.git",
-            Forge("github", "https://git.example.com", "a/fleet"),
-            Repository("github", "https://git.example.com", "a/fleet"),
+            ForgeSettings("github", "https://git.example.com", "a/fleet"),
+            ForgeRepository("github", "https://git.example.com", "a/fleet"),
         ),
-        ("https://[::1]:3000/a/fleet", Forge("gitea"), Repository("gitea", "https://[::1]:3000", "a/fleet")),
+        (
+            "https://[::1]:3000/a/fleet",
+            ForgeSettings("gitea"),
+            ForgeRepository("gitea", "https://[::1]:3000", "a/fleet"),
+        ),
     ],
 )
-def test_settings_go_before_the_remote(remote: str, settings: Forge, found: Repository) -> None:
+def test_settings_go_before_the_remote(remote: str, settings: ForgeSettings, found: ForgeRepository) -> None:
     assert detect_repository(remote, settings) == found
 
 
 @pytest.mark.parametrize(
     ("remote", "settings", "field"),
     [
-        ("", Forge(), "forge.url"),
-        ("../fleet.git", Forge("gitea"), "forge.url"),
-        ("file:///srv/fleet.git", Forge("gitea"), "forge.url"),
-        ("https://git.example.com/a/fleet", Forge(), "forge.kind"),
-        ("https://github.com/fleet", Forge(), "forge.repository"),
+        ("", ForgeSettings(), "forge.url"),
+        ("../fleet.git", ForgeSettings("gitea"), "forge.url"),
+        ("file:///srv/fleet.git", ForgeSettings("gitea"), "forge.url"),
+        ("https://git.example.com/a/fleet", ForgeSettings(), "forge.kind"),
+        ("https://github.com/fleet", ForgeSettings(), "forge.repository"),
     ],
 )
-def test_what_is_not_known_names_the_setting(remote: str, settings: Forge, field: str) -> None:
+def test_what_is_not_known_names_the_setting(remote: str, settings: ForgeSettings, field: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         detect_repository(remote, settings)
     assert caught.value.field == field
@@ -74,17 +78,17 @@ def test_what_is_not_known_names_the_setting(remote: str, settings: Forge, field
 
 
 def test_a_job_of_ci_knows_and_settings_go_before_it() -> None:
-    running = CiJob(Repository("gitea", "https://git.example.com", "a/fleet"), 7)
-    assert detect_repository("/somewhere", Forge(), running) == running.repository
+    running = CiJob(ForgeRepository("gitea", "https://git.example.com", "a/fleet"), 7)
+    assert detect_repository("/somewhere", ForgeSettings(), running) == running.repository
     assert (
-        detect_repository("/somewhere", Forge(url="https://other.example.com"), running).url
+        detect_repository("/somewhere", ForgeSettings(url="https://other.example.com"), running).url
         == "https://other.example.com"
     )
 
 
 def test_settings_of_a_forge_are_checked() -> None:
     text = '[forge]\nkind = "gitea"\nurl = "https://example.com/git/"\nrepository = "a/fleet"\n'
-    assert read_settings(text).forge == Forge("gitea", "https://example.com/git", "a/fleet")
+    assert read_settings(text).forge == ForgeSettings("gitea", "https://example.com/git", "a/fleet")
     for line in (
         'kind = "bitbucket"',
         'url = "https://user:secret@example.com"',
@@ -110,7 +114,7 @@ def test_settings_of_a_forge_are_checked() -> None:
     ],
 )
 def test_the_token_comes_from_the_environment(kind: str, environment: dict[str, str], found: str) -> None:
-    assert read_token(Repository(kind, "https://example.com", "a/fleet"), environment) == found
+    assert read_token(ForgeRepository(kind, "https://example.com", "a/fleet"), environment) == found
 
 
 @pytest.mark.parametrize(
@@ -125,7 +129,7 @@ def test_the_token_comes_from_the_environment(kind: str, environment: dict[str, 
 )
 def test_a_token_for_one_forge_is_not_sent_to_another(kind: str, environment: dict[str, str]) -> None:
     with pytest.raises(AccessError, match="there is no token for") as caught:
-        read_token(Repository(kind, "https://example.com", "a/fleet"), environment)
+        read_token(ForgeRepository(kind, "https://example.com", "a/fleet"), environment)
     assert "FLEET_FORGE_TOKEN" in (caught.value.hint or "")
 
 
@@ -154,7 +158,7 @@ def test_a_job_of_github_for_a_pull_request_and_for_a_comment_on_one(tmp_path: P
     assert detect_job(environment) == CiJob(ON_GITHUB)
     event.write_bytes(orjson.dumps({"ref": "refs/heads/main"}))
     assert detect_job(environment | {"GITEA_ACTIONS": "true"}) == CiJob(
-        Repository("gitea", "https://github.com", "team/fleet")
+        ForgeRepository("gitea", "https://github.com", "team/fleet")
     )
     for wrong in (b"", b"[]", orjson.dumps({"pull_request": {"number": 7, "head": {"sha": "--exec"}}})):
         event.write_bytes(wrong)
@@ -172,13 +176,13 @@ def test_a_job_of_gitlab_is_about_the_project_that_is_merged_into() -> None:
         "CI_PROJECT_PATH": "ann/fleet",
         "CI_COMMIT_SHA": "2" * 40,
     }
-    assert detect_job(environment) == CiJob(Repository("gitlab", "https://gitlab.example.com/forge", "ann/fleet"))
+    assert detect_job(environment) == CiJob(ForgeRepository("gitlab", "https://gitlab.example.com/forge", "ann/fleet"))
     merging = environment | {"CI_MERGE_REQUEST_IID": "7", "CI_MERGE_REQUEST_PROJECT_PATH": "team/fleet"}
     assert detect_job(merging) == CiJob(
-        Repository("gitlab", "https://gitlab.example.com/forge", "team/fleet"), 7, "2" * 40
+        ForgeRepository("gitlab", "https://gitlab.example.com/forge", "team/fleet"), 7, "2" * 40
     )
     assert detect_job(merging | {"CI_MERGE_REQUEST_SOURCE_BRANCH_SHA": SHA}) == CiJob(
-        Repository("gitlab", "https://gitlab.example.com/forge", "team/fleet"), 7, SHA
+        ForgeRepository("gitlab", "https://gitlab.example.com/forge", "team/fleet"), 7, SHA
     )
     sides = {
         "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME": "francs",

@@ -13,7 +13,7 @@ import pytest
 
 from fleet.errors import AccessError, NotFoundError
 from fleet.forge.comments import ForkApproval, StickyComment, approval_command, post_sticky_comment, read_fork_approval
-from fleet.forge.forge import Action, CommentEvent, PullRequestEvent, PushEvent, Repository, State, connect
+from fleet.forge.forge import Action, CommentEvent, CommitState, ForgeRepository, PullRequestEvent, PushEvent, connect
 from fleet.forge.forge import Forge as Client
 from fleet.forge.webhook import read_event
 from fleet.testing import Forge
@@ -26,8 +26,8 @@ T = TypeVar("T")
 TOPIC = StickyComment("preview", "shop")
 
 
-def place(shop: Shop) -> Repository:
-    return Repository("gitea", shop.user.url, f"{shop.owner}/{shop.name}")
+def place(shop: Shop) -> ForgeRepository:
+    return ForgeRepository("gitea", shop.user.url, f"{shop.owner}/{shop.name}")
 
 
 def say(shop: Shop, what: Callable[[Client], Awaitable[T]], token: str = "") -> T:
@@ -171,14 +171,14 @@ def test_many_who_post_at_once_end_with_one_comment(shop: tuple[Shop, Path], req
         assert len({body.partition(",")[0] for _, _, body in found}) == 1  # all parts are of one poster
 
 
-async def _set(wanted: tuple[str, str, State, str, str], forge: Client) -> None:
+async def _set(wanted: tuple[str, str, CommitState, str, str], forge: Client) -> None:
     await forge.set_status(*wanted)
 
 
 def test_a_status_goes_from_pending_to_success(shop: tuple[Shop, Path], request_: PullRequest) -> None:
     repository, _ = shop
     head = request_.state["head"]["sha"]
-    for state in (State.PENDING, State.SUCCESS):
+    for state in (CommitState.PENDING, CommitState.SUCCESS):
         wanted = (head, "fleet/preview", state, "x" * 400, "https://a.example/b")
         say(repository, partial(_set, wanted))
         found = repository.statuses(head)["fleet/preview"]

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from fleet.forge.forge import Forge, Repository, State, connect
+from fleet.forge.forge import CommitState, Forge, ForgeRepository, connect
 from fleet.forge.github import api_url, graphql_url
 from tests.forge.openapi import Api
 from tests.forge.published_apis import GRAPHQL, OPENAPI, published
@@ -40,7 +40,7 @@ def talk(
     what: Callable[[Forge], Awaitable[T]], answer: Callable[[Asked], Reply] = as_published
 ) -> tuple[T, list[Asked]]:
     async def talked(server: Server) -> T:
-        async with connect(Repository("github", server.url, "octocat/Hello-World"), "token-of-ours") as forge:
+        async with connect(ForgeRepository("github", server.url, "octocat/Hello-World"), "token-of-ours") as forge:
             return await what(forge)
 
     with serving(answer) as server:
@@ -72,8 +72,8 @@ def test_comments_are_read_made_edited_and_deleted() -> None:
     assert asked[0].method == "DELETE"
 
 
-@pytest.mark.parametrize("state", list(State))
-def test_a_commit_status(state: State) -> None:
+@pytest.mark.parametrize("state", list(CommitState))
+def test_a_commit_status(state: CommitState) -> None:
     _, asked = talk(lambda forge: forge.set_status(SHA, "fleet/preview", state, "x" * 300, "https://example.com/page"))
     said = asked[0].json
     assert (said["state"], said["context"], said["target_url"]) == (state, "fleet/preview", "https://example.com/page")

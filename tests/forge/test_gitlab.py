@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from fleet.errors import NotFoundError, ResourceError
-from fleet.forge.forge import Forge, Repository, State, connect
+from fleet.forge.forge import CommitState, Forge, ForgeRepository, connect
 from fleet.forge.gitlab import DEVELOPER
 from tests.forge.gitlab_client import document
 from tests.forge.gitlab_payloads import BASE, HEAD, merge_request, note
@@ -59,7 +59,7 @@ def talk(what: Callable[[Forge], Awaitable[T]], answers: dict[str, Reply]) -> tu
 
 
 async def _as(what: Callable[[Forge], Awaitable[T]], server: Server) -> T:
-    repository = Repository("gitlab", f"{server.url}/forge", "team/sub/fleet")
+    repository = ForgeRepository("gitlab", f"{server.url}/forge", "team/sub/fleet")
     async with connect(repository, "token-of-ours") as forge:
         return await what(forge)
 
@@ -130,9 +130,11 @@ def test_notes_are_read_made_edited_and_deleted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "word"), list(zip(State, ("pending", "success", "failed", "failed"), strict=True)), ids=list(State)
+    ("state", "word"),
+    list(zip(CommitState, ("pending", "success", "failed", "failed"), strict=True)),
+    ids=list(CommitState),
 )
-def test_a_commit_status(state: State, word: str) -> None:
+def test_a_commit_status(state: CommitState, word: str) -> None:
     answers = {f"POST {PROJECT}/statuses/{HEAD}": Reply(201, {"id": 1})}
     _, asked = talk(lambda forge: forge.set_status(HEAD, "fleet/preview", state, "2 to update", "https://a/b"), answers)
     wanted = {"state": word, "name": "fleet/preview", "description": "2 to update", "target_url": "https://a/b"}
@@ -142,14 +144,14 @@ def test_a_commit_status(state: State, word: str) -> None:
 def test_what_is_pending_may_be_made_pending_again_and_nothing_else() -> None:
     again = {"message": "Cannot transition status via :enqueue from :pending (Reason(s): Status cannot transition)"}
     answers = {f"POST {PROJECT}/statuses/{HEAD}": Reply(400, again)}
-    talk(lambda forge: forge.set_status(HEAD, "fleet/preview", State.PENDING), answers)
+    talk(lambda forge: forge.set_status(HEAD, "fleet/preview", CommitState.PENDING), answers)
     with pytest.raises(ResourceError, match="Cannot transition"):
-        talk(lambda forge: forge.set_status(HEAD, "fleet/preview", State.SUCCESS), answers)
+        talk(lambda forge: forge.set_status(HEAD, "fleet/preview", CommitState.SUCCESS), answers)
 
 
 def test_a_commit_of_a_fork_is_on_no_branch_so_its_status_says_what_it_is_of() -> None:
     async def told(forge: Forge) -> None:
-        await forge.set_status(HEAD, "fleet/preview", State.SUCCESS)
+        await forge.set_status(HEAD, "fleet/preview", CommitState.SUCCESS)
 
     def answer(asked: Asked) -> Reply:
         absent = Reply(404, {"message": "404 References for commit Not Found"})

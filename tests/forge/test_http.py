@@ -11,7 +11,7 @@ import pytest
 
 from fleet.errors import AccessError, FleetError, NotFoundError, ResourceError
 from fleet.forge import http
-from fleet.forge.forge import Comment, Repository, connect
+from fleet.forge.forge import Comment, ForgeRepository, connect
 from fleet.forge.http import proxy_of, requested_wait
 from tests.forge.server import Asked, Reply, serving
 
@@ -21,7 +21,7 @@ COMMENT = {"id": 3, "body": "x", "user": {"login": "ann"}, "html_url": "https://
 
 def comment(url: str) -> Comment:
     async def made() -> Comment:
-        async with connect(Repository("gitea", url, "team/fleet"), TOKEN) as forge:
+        async with connect(ForgeRepository("gitea", url, "team/fleet"), TOKEN) as forge:
             return await forge.create_comment(7, "x")
 
     return asyncio.run(made())
@@ -29,7 +29,7 @@ def comment(url: str) -> Comment:
 
 def look(url: str) -> list[Comment]:
     async def seen() -> list[Comment]:
-        async with connect(Repository("gitea", url, "team/fleet"), TOKEN) as forge:
+        async with connect(ForgeRepository("gitea", url, "team/fleet"), TOKEN) as forge:
             return await forge.comments(7)
 
     return asyncio.run(seen())

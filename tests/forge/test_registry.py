@@ -13,18 +13,18 @@ from fleet.repository.scaffold import TEMPLATE
 from tests.copies import copy_fleet, insert_before, run_code
 
 ACORN = """
-from fleet.forge.forge import CiJob, ForgeKind, PushEvent, Repository, read_variable
+from fleet.forge.forge import CiJob, ForgeKind, PushEvent, ForgeRepository, read_variable
 from fleet.forge.gitea import Gitea
 from fleet.forge.webhook import is_digest, is_equal, sign_body
 
 
 def read_job(environment):
-    repository = Repository("acorn", read_variable(environment, "ACORN_URL"), read_variable(environment, "ACORN_PATH"))
+    repository = ForgeRepository("acorn", read_variable(environment, "ACORN_URL"), read_variable(environment, "ACORN_PATH"))
     return CiJob(repository, int(environment["ACORN_CHANGE"]))
 
 
 def parse_event(name, document):
-    repository = Repository("acorn", document.text("url"), document.text("path"))
+    repository = ForgeRepository("acorn", document.text("url"), document.text("path"))
     return PushEvent(repository, document.text("ref"), "0" * 40, document.commit("now")) if name == "moved" else None
 
 
@@ -66,19 +66,19 @@ said["wrong setting"] = hint(read_settings, "[forge]\\nkind = 'oak'")
 said["schema"] = settings_schema()["properties"]["forge"]["properties"]["kind"]["enum"]
 
 from fleet.forge.detect import detect_job, detect_repository, read_token
-from fleet.forge.forge import PullRequest, Repository, connect
+from fleet.forge.forge import PullRequest, ForgeRepository, connect
 from fleet.forge.webhook import check_headers, read_event
-from fleet.repository.settings import Forge
+from fleet.repository.settings import ForgeSettings
 from fleet.serve.scope import SHARED
 
-repository = detect_repository("git@ssh.acorn.example:team/fleet.git", Forge())
+repository = detect_repository("git@ssh.acorn.example:team/fleet.git", ForgeSettings())
 said["address"] = [repository.kind, str(repository)]
-said["unknown"] = hint(detect_repository, "https://git.example.com/a/fleet", Forge())
+said["unknown"] = hint(detect_repository, "https://git.example.com/a/fleet", ForgeSettings())
 job = detect_job({"ACORN_CI": "true", "ACORN_URL": "https://a.example", "ACORN_PATH": "a/b", "ACORN_CHANGE": "7"})
 said["job"] = [job.repository.kind, str(job.repository), job.number]
 said["token"] = read_token(repository, {"ACORN_TOKEN": "planted", "GITHUB_TOKEN": "not this"})
 said["no token"] = hint(read_token, repository, {"GITHUB_TOKEN": "not this"})
-said["other"] = hint(read_token, Repository("github", "https://github.com", "a/b"), {"ACORN_TOKEN": "not this"})
+said["other"] = hint(read_token, ForgeRepository("github", "https://github.com", "a/b"), {"ACORN_TOKEN": "not this"})
 said["client"] = type(connect(repository, "planted")).__name__
 said["head"] = PullRequest(7, "", "", "", "", "", "", "", fork=True).fetch_ref("acorn")
 said["withheld"] = sorted(SHARED.withheld(pushes=False))

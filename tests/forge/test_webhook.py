@@ -13,7 +13,7 @@ import pytest
 
 from fleet.errors import AccessError, ConfigurationError
 from fleet.forge import FORGES
-from fleet.forge.forge import Action, CommentEvent, Event, PullRequestEvent, PushEvent, Repository
+from fleet.forge.forge import Action, CommentEvent, Event, ForgeRepository, PullRequestEvent, PushEvent
 from fleet.forge.webhook import MOST_BYTES, read_event
 from tests.forge.gitlab_client import document
 from tests.forge.published_apis import GITLAB, WEBHOOKS, published
@@ -190,7 +190,7 @@ def test_a_merge_request_of_gitlab_from_a_fork_and_from_one_that_is_gone_in_a_gr
         payload["object_attributes"]["source_project_id"] = source
         event = from_gitlab("Merge Request Hook", payload)
         assert isinstance(event, PullRequestEvent)
-        assert event.repository == Repository("gitlab", "https://gitlab.example.com/forge", "team/sub/fleet")
+        assert event.repository == ForgeRepository("gitlab", "https://gitlab.example.com/forge", "team/sub/fleet")
         assert event.pull_request.fork
 
 
@@ -229,7 +229,7 @@ def test_a_comment_on_a_merge_request_is_read_and_all_other_notes_are_not(name: 
     payload = gitlab("note_merge_request")
     said = payload["object_attributes"]
     assert from_gitlab(name, payload) == CommentEvent(
-        Repository("gitlab", "http://example.com", "gitlab-org/gitlab-test"),
+        ForgeRepository("gitlab", "http://example.com", "gitlab-org/gitlab-test"),
         payload["merge_request"]["iid"],
         payload["user"]["username"],
         said["note"],

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import AccessError, FleetError, NotFoundError
-from fleet.git.repository import Repository
+from fleet.git.repository import GitRepository
 from fleet.git.status import read_status, report
 from fleet.git.status_records import StatusReport
-from fleet.lab.cluster.certificates import Authority
+from fleet.lab.cluster.certificates import LabAuthority
 from tests.git.repositories import bare, clone, git
 
 BACKEND = Path(git(Path.cwd(), "--exec-path")) / "git-http-backend"
@@ -81,7 +81,7 @@ def server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
     listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     scheme = getattr(request, "param", "http")
     if scheme == "https":
-        authority = Authority(tmp_path / "authority")
+        authority = LabAuthority(tmp_path / "authority")
         authority.make()
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(*authority.issue("server", "server", addresses=["127.0.0.1"]))
@@ -93,16 +93,16 @@ def server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
     listener.server_close()
 
 
-def repository_of(tmp_path: Path, url: str, **settings: str) -> Repository:
+def repository_of(tmp_path: Path, url: str, **settings: str) -> GitRepository:
     """Of the remote `url`; `credential_helper="…"` is a setting of the clone's own configuration."""
     path = clone(tmp_path / "clone")
     git(path, "remote", "add", "origin", url)
     for key, value in settings.items():
         git(path, "config", key.replace("_", "."), value)
-    return Repository.find(path)
+    return GitRepository.find(path)
 
 
-def one(repository: Repository) -> StatusReport:
+def one(repository: GitRepository) -> StatusReport:
     return StatusReport("orders", "eu-1", repository.resolve().id, health="Healthy")
 
 
@@ -227,7 +227,7 @@ def test_the_authorities_that_the_environment_names_are_trusted_and_no_others(
     variables: dict[str, str],
     trusted: bool,
 ) -> None:
-    another = Authority(tmp_path / "another")
+    another = LabAuthority(tmp_path / "another")
     another.make()
     files = {"ours": tmp_path / "authority/ca.crt", "another": another.certificate_file}
     for name in ("SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_NO_VERIFY"):

@@ -14,12 +14,12 @@ import pytest
 from fleet import errors
 from fleet.git import command
 from fleet.git.command import Git
-from fleet.git.environment import DEFAULT_LIMITS, Limits
-from fleet.git.repository import Repository
+from fleet.git.environment import DEFAULT_LIMITS, GitLimits
+from fleet.git.repository import GitRepository
 from tests.git.repositories import clone, git
 
 
-def probe(directory: Path, script: str, limits: Limits = DEFAULT_LIMITS) -> str:
+def probe(directory: Path, script: str, limits: GitLimits = DEFAULT_LIMITS) -> str:
     """Run a line of shell where git would run: an alias given for one command is a shell line."""
     return Git(directory, limits=limits).run("probe", "-c", f"alias.probe=!{script}", "probe").text
 
@@ -61,9 +61,9 @@ def test_every_command_runs_in_an_environment_without_what_the_caller_says_to_gi
 def test_neither_reading_nor_writing_loads_gitpython(tmp_path: Path) -> None:
     path = clone(tmp_path / "clone")
     program = (
-        "import sys\nfrom pathlib import Path\nfrom fleet.git.repository import Repository\n"
+        "import sys\nfrom pathlib import Path\nfrom fleet.git.repository import GitRepository\n"
         "from fleet.git.status import report\nfrom fleet.git.status_records import StatusReport\n"
-        f"found = Repository.find(Path({str(path)!r}))\n"
+        f"found = GitRepository.find(Path({str(path)!r}))\n"
         "head = found.resolve()\nfound.dirt(), found.remotes(), found.tree().read_all()\n"
         "report(found, [StatusReport('orders', 'eu-1', head.id, health='Healthy')], remote=None)\n"
         "sys.exit('git' in sys.modules)"
@@ -115,7 +115,7 @@ def test_the_repositorys_own_configuration_cannot_turn_protection_off(tmp_path: 
     git(path, "config", "diff.external", str(script))
     (path / "stacks" / "orders.py").write_text("changed\n")
     proof.unlink(missing_ok=True)
-    repository = Repository.find(path)
+    repository = GitRepository.find(path)
     assert repository.dirt().changed == ("stacks/orders.py",)
     repository.changes("HEAD", "HEAD")
     repository.git.run("write a ref", "update-ref", "refs/fleet/x", "HEAD")
@@ -126,7 +126,7 @@ def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(tmp_pat
     path, pid = clone(tmp_path / "clone"), tmp_path / "pid"
     begin = time.monotonic()
     with pytest.raises(errors.TimeoutError, match="longer than 3 s"):
-        probe(path, f"sh -c 'sleep 60 & echo $! >{pid}; wait'", limits=Limits(seconds=3))
+        probe(path, f"sh -c 'sleep 60 & echo $! >{pid}; wait'", limits=GitLimits(seconds=3))
     assert time.monotonic() - begin < 20
     deadline = time.monotonic() + 20
     while _is_running(int(pid.read_text())):
@@ -143,7 +143,7 @@ def _is_running(pid: int) -> bool:
 
 def test_endless_output_is_cut_off(tmp_path: Path) -> None:
     with pytest.raises(errors.ResourceError, match="output is over 1000000 bytes"):
-        probe(clone(tmp_path / "clone"), "yes", limits=Limits(output_bytes=1_000_000, seconds=20))
+        probe(clone(tmp_path / "clone"), "yes", limits=GitLimits(output_bytes=1_000_000, seconds=20))
 
 
 def test_much_on_stderr_blocks_nothing(tmp_path: Path) -> None:
@@ -157,10 +157,10 @@ def test_a_repository_of_another_user_is_named_with_the_way_to_trust_it(tmp_path
     os.chown(path, 12345, 12345)
     os.chown(path / ".git", 12345, 12345)
     with pytest.raises(errors.AccessError, match="belongs to another user") as refused:
-        Repository.find(path)
+        GitRepository.find(path)
     assert f"safe.directory {path}" in str(refused.value.hint)
 
 
 def test_a_directory_that_is_no_repository_says_so(tmp_path: Path) -> None:
     with pytest.raises(errors.ConfigurationError, match="not a git repository"):
-        Repository.find(tmp_path)
+        GitRepository.find(tmp_path)

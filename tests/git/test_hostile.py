@@ -21,11 +21,11 @@ import pytest
 
 from fleet.errors import FleetError, PolicyError, ResourceError
 from fleet.errors import TimeoutError as LateError
-from fleet.git.environment import MIB, Limits
+from fleet.git.environment import MIB, GitLimits
 from fleet.git.history import first_parents, read_history
 from fleet.git.merge import merged_tree, propose
 from fleet.git.publish import FLEET, fetch_tips
-from fleet.git.repository import Mirror, Repository
+from fleet.git.repository import GitRepository, Mirror
 from fleet.git.signature import verify_signature
 from fleet.git.status import report
 from fleet.git.status_records import StatusReport
@@ -61,33 +61,33 @@ class Case:
     """A setting, what fleet does where it could matter, and what git by itself runs the program at."""
 
     setting: str
-    ours: Callable[[Repository], object]
+    ours: Callable[[GitRepository], object]
     plain: tuple[str, ...]
     remote: str = ""  # of the clone: "{served}" is a path, "{locked}" a server that wants a password
 
 
-def merge(repository: Repository) -> None:
+def merge(repository: GitRepository) -> None:
     merged_tree(repository, repository.resolve("main"), repository.resolve("change"))
 
 
-def look(repository: Repository) -> None:
+def look(repository: GitRepository) -> None:
     address = repository.remote()
     assert address
     with fetch_tips(repository, address, ["refs/heads/main"]):
         pass
 
 
-def tell(repository: Repository) -> None:
+def tell(repository: GitRepository) -> None:
     report(repository, [StatusReport("orders", "eu-1", repository.resolve().id, health="Healthy")])
 
 
-def verify(repository: Repository) -> None:
+def verify(repository: GitRepository) -> None:
     nobody = repository.root.parent / "signers"
     nobody.write_text("")
     verify_signature(repository, repository.resolve("signed"), nobody)
 
 
-def edit(repository: Repository) -> None:
+def edit(repository: GitRepository) -> None:
     repository.git.run("edit", "notes", "edit", "HEAD", variables=FLEET.variables)
 
 
@@ -97,7 +97,7 @@ CASES = [
     Case("core.alternateRefsCommand", look, ("fetch", "origin", "main"), "{served}"),
     Case("core.askPass", look, ("ls-remote", "origin"), "{locked}"),
     Case("core.editor", edit, ("notes", "edit", "HEAD")),
-    Case("core.fsmonitor", Repository.dirt, ("status",)),
+    Case("core.fsmonitor", GitRepository.dirt, ("status",)),
     Case("core.gitProxy", lambda r: r.git.run("ask", "ls-remote", NOWHERE, protocol="git"), ("ls-remote", NOWHERE)),
     Case("core.pager", lambda r: r.git.run("page", "-c", IN_A_TERMINAL, "page"), ("-c", IN_A_TERMINAL, "page")),
     Case("core.sshCommand", look, ("ls-remote", "origin"), SSH),
@@ -106,8 +106,8 @@ CASES = [
     Case("diff.external", lambda r: r.changes("HEAD~1", "HEAD"), ("diff", "HEAD~1", "HEAD")),
     Case("diff.evil.command", lambda r: r.changes("HEAD~1", "HEAD"), ("diff", "HEAD~1", "HEAD")),
     Case("diff.evil.textconv", lambda r: r.changes("HEAD~1", "HEAD"), ("diff", "HEAD~1", "HEAD")),
-    Case("filter.evil.clean", Repository.dirt, ("status",)),
-    Case("filter.evil.process", Repository.dirt, ("status",)),
+    Case("filter.evil.clean", GitRepository.dirt, ("status",)),
+    Case("filter.evil.process", GitRepository.dirt, ("status",)),
     Case("filter.evil.smudge", lambda r: r.tree().materialise(r.root.parent / "target"), ("archive", "HEAD")),
     Case("gpg.program", verify, ("verify-commit", "signed")),
     Case("gpg.openpgp.program", verify, ("verify-commit", "signed")),
@@ -146,7 +146,7 @@ def test_no_program_that_a_clones_configuration_names_is_run(tmp_path: Path, hom
         git(path, "config", "gpg.ssh.allowedSignersFile", "/dev/null")
         os.utime(path / "a", (0, 0))  # is it still the same? Only its content says
         with suppress(FleetError):
-            case.ours(Repository.find(path))
+            case.ours(GitRepository.find(path))
         assert not marker.exists()
         plain = [word.format(remote=remote) if word == "{remote}" else word for word in case.plain]
         environment = {**ENVIRONMENT, "HOME": str(home), "GIT_TERMINAL_PROMPT": "0"}
@@ -187,7 +187,7 @@ def test_a_clones_configuration_does_not_lead_elsewhere(tmp_path: Path, home: Pa
         proxy, port = internal.removesuffix("/fleet.git"), url.split(":")[2].split("/")[0]
         git(path, "config", setting.format(url=url), value.format(inside=proxy, port=port))
         with pytest.raises(PolicyError, match="another address"):
-            look(Repository.find(path))
+            look(GitRepository.find(path))
         assert asked == []
         environment = {**ENVIRONMENT, "HOME": str(home)}
         said = subprocess.run(["git", "fetch", url], cwd=path, env=environment, capture_output=True, check=False).stderr
@@ -199,7 +199,7 @@ def test_a_clone_cannot_say_that_certificates_are_not_to_be_checked(tmp_path: Pa
     ask = ("config", "--get-urlmatch", "http.sslVerify", url)
     git(path, "config", "http.https://git.example.com/.sslVerify", "false")
     assert git(path, *ask) == "false"
-    assert Repository.find(path).git.run("ask", *ask).text == "true"
+    assert GitRepository.find(path).git.run("ask", *ask).text == "true"
     assert home.exists()
 
 
@@ -209,7 +209,7 @@ def test_a_hook_of_a_clones_configuration_is_switched_off(tmp_path: Path) -> Non
     git(path, "config", "hook.evil one.command", "touch was-here")
     git(path, "config", "hook.evil one.event", "post-index-change")
     git(path, "config", "hook.evil one.enabled", "true")
-    assert Repository.find(path).git.run("ask", "config", "--bool", "--get", "hook.evil one.enabled").text == "false"
+    assert GitRepository.find(path).git.run("ask", "config", "--bool", "--get", "hook.evil one.enabled").text == "false"
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_no_hook_of_a_clone_is_run(tmp_path: Path, hook: str) -> None:
     (path / ".git" / "hooks").mkdir(exist_ok=True)
     (path / ".git" / "hooks" / hook).write_text(f"#!/bin/sh\ntouch {marker}\n")
     (path / ".git" / "hooks" / hook).chmod(0o755)
-    Repository.find(path).tree().materialise(tmp_path / "target")
+    GitRepository.find(path).tree().materialise(tmp_path / "target")
     mirror = Mirror.of(str(path), tmp_path / "cache", by_person=True)
     mirror.fetch()
     assert mirror.repository.tree("main").read("a") == b"1"
@@ -235,7 +235,7 @@ def test_attributes_change_no_byte(tmp_path: Path) -> None:
     blob = git(path, "hash-object", "-w", "--no-filters", "a")
     git(path, "update-index", "--add", "--cacheinfo", f"100644,{blob},a")
     git(path, "commit", "--quiet", "--message", "attributes")
-    Repository.find(path).tree().materialise(tmp_path / "target")
+    GitRepository.find(path).tree().materialise(tmp_path / "target")
     assert (tmp_path / "target" / "a").read_bytes() == b"$Id$ $Format:%H$\n"
 
 
@@ -266,7 +266,7 @@ def test_two_names_for_one_file_are_refused(tmp_path: Path, one: bytes, other: b
     names = sorted((one, other))
     head = git(path, "commit-tree", tree_of(path, *(("100644", name, blob) for name in names)), "-m", "twins")
     with pytest.raises(PolicyError, match="the same file where case or accents are folded"):
-        Repository.find(path).tree(head).materialise(tmp_path / "target")
+        GitRepository.find(path).tree(head).materialise(tmp_path / "target")
     assert not (tmp_path / "target").exists()
 
 
@@ -278,14 +278,14 @@ def test_a_file_that_is_a_directory_too_is_refused(tmp_path: Path, name: bytes, 
     entries = sorted([(mode, b"a", blob_of(path)), ("40000", name, inner)], key=lambda one: one[1])
     head = git(path, "commit-tree", tree_of(path, *entries), "-m", "both")
     with pytest.raises(PolicyError, match="a directory of that name besides"):
-        Repository.find(path).tree(head).materialise(tmp_path / "target")
+        GitRepository.find(path).tree(head).materialise(tmp_path / "target")
     assert not (tmp_path / "target").exists()
 
 
 def test_a_name_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     path = clone(tmp_path / "clone")
     twice = tree_of(path, *(("100644", b"a", blob_of(path, content)) for content in ("shown", "hidden")))
-    tree = Repository.find(path).tree(git(path, "commit-tree", twice, "-m", "twice"))
+    tree = GitRepository.find(path).tree(git(path, "commit-tree", twice, "-m", "twice"))
     for read in (lambda: tree.materialise(tmp_path / "target"), lambda: tree.read("a"), tree.read_all):
         with pytest.raises(PolicyError, match="which is the same file"):
             read()
@@ -295,7 +295,7 @@ def test_a_name_that_no_file_system_takes_is_refused(tmp_path: Path) -> None:
     path = clone(tmp_path / "clone")
     head = git(path, "commit-tree", tree_of(path, ("100644", b"x" * 256, blob_of(path))), "-m", "long")
     with pytest.raises(PolicyError, match="a name over 255 bytes long"):
-        Repository.find(path).tree(head).materialise(tmp_path / "target")
+        GitRepository.find(path).tree(head).materialise(tmp_path / "target")
 
 
 @pytest.mark.parametrize("depth", [150, 3000])
@@ -312,7 +312,7 @@ def test_a_deep_tree_is_refused(tmp_path: Path, depth: int) -> None:
         place.write_bytes(zlib.compress(whole))
     head = git(path, "commit-tree", made, "-m", "deep")
     with pytest.raises(FleetError, match=r"100 directories deep|cannot list the files"):
-        Repository.find(path).tree(head).materialise(tmp_path / "target")
+        GitRepository.find(path).tree(head).materialise(tmp_path / "target")
     assert not (tmp_path / "target").exists()
 
 
@@ -328,25 +328,25 @@ def test_a_few_objects_that_unfold_to_a_billion_files_are_left_folded(tmp_path: 
     path = clone(tmp_path / "clone")
     head = git(path, "commit-tree", bomb(path), "-m", "bomb")
     with pytest.raises(ResourceError, match="cannot list the files"):
-        Repository.find(path, limits=Limits(files=10_000)).tree(head).materialise(tmp_path / "target")
+        GitRepository.find(path, limits=GitLimits(files=10_000)).tree(head).materialise(tmp_path / "target")
     assert not (tmp_path / "target").exists()
 
 
 @pytest.mark.parametrize(
     ("levels", "limits", "refusal"),
     [
-        (3, Limits(), "cannot list the files"),
-        (2, Limits(), "more than 500000 files"),
-        (2, Limits(merged_files=10**7, memory_bytes=128 * MIB), "more memory than it may have"),
+        (3, GitLimits(), "cannot list the files"),
+        (2, GitLimits(), "more than 500000 files"),
+        (2, GitLimits(merged_files=10**7, memory_bytes=128 * MIB), "more memory than it may have"),
     ],
 )
-def test_nor_are_they_unfolded_to_be_merged(tmp_path: Path, levels: int, limits: Limits, refusal: str) -> None:
+def test_nor_are_they_unfolded_to_be_merged(tmp_path: Path, levels: int, limits: GitLimits, refusal: str) -> None:
     """Beside a file that one side removes and the other changes: so git looks into every directory."""
     path = clone(tmp_path / "clone", a="1", gone="1\n")
     tree = tree_of(path, ("100644", b"a", blob_of(path, "1")), ("40000", b"z", bomb(path, levels)))
     head = git(path, "commit-tree", tree, "-p", "HEAD", "-m", "bomb")
     commit(path, gone="2\n")
-    repository = Repository.find(path, limits=limits)
+    repository = GitRepository.find(path, limits=limits)
     with pytest.raises(ResourceError, match=refusal):
         merged_tree(repository, repository.resolve("main"), repository.resolve(head))
 
@@ -357,7 +357,7 @@ def test_a_blob_that_inflates_to_more_than_the_limit_is_not_read(tmp_path: Path)
     commit(path)
     (path / "zeros").unlink()
     with pytest.raises(ResourceError, match="zeros: it is over"):
-        Repository.find(path).tree().materialise(tmp_path / "target")
+        GitRepository.find(path).tree().materialise(tmp_path / "target")
 
 
 # Commits that say more than a commit says
@@ -389,7 +389,7 @@ def test_a_commit_has_the_tree_that_git_says_and_no_other(tmp_path: Path, how: s
     hidden, shown = (git(path, "rev-parse", f"{revision}^{{tree}}") for revision in ("HEAD", "HEAD~1"))
     head = poisoned(path, shown, hidden, how)
     git(path, "branch", "evil", head)
-    repository = Repository.find(path)
+    repository = GitRepository.find(path)
     found = repository.resolve("evil")
     assert (found.id, found.tree, found.subject) == (head, shown, "an innocent change")
     assert repository.tree("evil").read("a") == b"shown"
@@ -407,7 +407,7 @@ def test_a_time_that_no_calendar_has_is_none(tmp_path: Path) -> None:
     about = git(path, "cat-file", "commit", "HEAD").split("\n\n")[0]
     made = re.sub(r"(?m)^(committer .*>) \d+ ", r"\1 4611686018427387904 ", about) + "\n\nlate\n"
     head = git(path, "hash-object", "-w", "-t", "commit", "--stdin", stdin=made)
-    repository = Repository.find(path)
+    repository = GitRepository.find(path)
     report(repository, [StatusReport("orders", "eu-1", head, health="Healthy")], remote=None)
     assert [one.time for one in read_history(repository, None, head)] == [0]
 
@@ -421,7 +421,7 @@ def test_what_a_clone_has_written_down_about_its_commits_is_not_believed(tmp_pat
     graph.chmod(0o644)
     graph.write_bytes(graph.read_bytes().replace(bytes.fromhex(hidden), bytes.fromhex(shown)))
     assert git(path, "log", "-1", "--format=%T") == shown, "git by itself believes it"
-    repository = Repository.find(path)
+    repository = GitRepository.find(path)
     assert [one.tree for one in first_parents(repository, repository.resolve(), most=1)] == [hidden]
 
 
@@ -497,7 +497,7 @@ def test_endless_names_of_branches_end_at_the_limit_of_memory_or_time(tmp_path: 
         while True:
             request.wfile.write(b"%04x" % (len(line) + 4) + line)
 
-    limits = Limits(transfer_seconds=30, transfer_memory_bytes=256 * MIB)
+    limits = GitLimits(transfer_seconds=30, transfer_memory_bytes=256 * MIB)
     with serving(endless) as url, pytest.raises((ResourceError, LateError)):
         Mirror.of(url, tmp_path / "cache", by_person=True, limits=limits).fetch()
 
@@ -517,7 +517,7 @@ def test_a_pack_that_unfolds_to_more_than_memory_is_not_unfolded(tmp_path: Path)
         else:
             request.wfile.write(b"0008NAK\n" + pack)
 
-    limits = Limits(transfer_seconds=60, transfer_memory_bytes=512 * MIB)
+    limits = GitLimits(transfer_seconds=60, transfer_memory_bytes=512 * MIB)
     with serving(serve) as url, pytest.raises(ResourceError, match="more memory than it may have"):
         Mirror.of(url, tmp_path / "cache", by_person=True, limits=limits).fetch()
 
@@ -561,7 +561,7 @@ def delta_bomb(size: int) -> tuple[bytes, str]:
 
 def test_a_server_that_says_nothing_ends_at_the_limit_of_time(tmp_path: Path) -> None:
     with serving(lambda request: time.sleep(5)) as url, pytest.raises(LateError, match="longer than 2 s"):
-        Mirror.of(url, tmp_path / "cache", by_person=True, limits=Limits(transfer_seconds=2)).fetch()
+        Mirror.of(url, tmp_path / "cache", by_person=True, limits=GitLimits(transfer_seconds=2)).fetch()
 
 
 # What is shown
@@ -573,7 +573,7 @@ def test_names_and_messages_reach_no_terminal_as_commands(tmp_path: Path) -> Non
     link = git(path, "hash-object", "-w", "--stdin", stdin="/etc/passwd")
     head = git(path, "commit-tree", tree_of(path, ("120000", name, link)), "-m", "\x1b[2J")
     with pytest.raises(PolicyError) as refused:
-        Repository.find(path).tree(head).materialise(tmp_path / "target")
+        GitRepository.find(path).tree(head).materialise(tmp_path / "target")
     shown = str(refused.value)
     assert "]0;owned" in shown
     assert not [letter for letter in shown if letter in "\x1b\x07\u202e"]
@@ -596,7 +596,7 @@ def test_the_encoding_that_a_clone_names_is_not_that_of_what_is_written_and_read
     included = tmp_path / "included"
     included.write_text("[i18n]\n\tcommitEncoding = latin-1\n\tlogOutputEncoding = latin-1\n")
     git(path, "config", "include.path", str(included))
-    repository = Repository.find(path)
+    repository = GitRepository.find(path)
     made = propose(repository, "main", {"b": b"2"}, "Zurück zu café\n")
     report(repository, [StatusReport("orders", "eu-1", made, health="Healthy")], remote=None)
     for commit_id in (made, "fleet/status", "refs/notes/fleet"):

@@ -9,7 +9,7 @@ import pytest
 
 from fleet.errors import ConfigurationError, ConflictError, ResourceError
 from fleet.git.merge import merged_tree
-from fleet.git.repository import Repository
+from fleet.git.repository import GitRepository
 from tests.git.repositories import bare, clone, commit, git
 
 LINES = "1\n2\n3\n4\n5\n6\n7\n"
@@ -26,7 +26,7 @@ def diverged(path: Path, theirs: str = LINES.replace("7", "theirs")) -> Path:
 
 
 def merged(path: Path, base: str = "main", head: str = "change") -> str:
-    repository = Repository.find(path)
+    repository = GitRepository.find(path)
     return merged_tree(repository, repository.resolve(base), repository.resolve(head))
 
 
@@ -89,6 +89,6 @@ def test_a_repository_that_is_shared_with_a_group_stays_so(tmp_path: Path) -> No
     remote = bare(tmp_path / "bare.git")
     git(path, "push", "--quiet", str(remote), "main", "change")
     git(remote, "config", "core.sharedRepository", "group")
-    repository = Repository.open_bare(remote)
+    repository = GitRepository.open_bare(remote)
     tree = merged_tree(repository, repository.resolve("main"), repository.resolve("change"))
     assert (remote / "objects" / tree[:2]).stat().st_mode & stat.S_IWGRP

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import FleetError, NotFoundError, PolicyError, ResourceError
-from fleet.git.environment import Limits
+from fleet.git.environment import GitLimits
 from fleet.git.repository import Mirror
 from tests.git.repositories import bare, clone, commit, git
 
@@ -74,7 +74,7 @@ def test_a_transfer_over_the_limit_is_stopped(tmp_path: Path) -> None:
     (path / "random").write_bytes(__import__("os").urandom(4_000_000))
     commit(path)
     git(path, "push", "--quiet", "origin", "main")
-    mirror = Mirror.of(str(remote), tmp_path / "cache", by_person=True, limits=Limits(transfer_bytes=1_000_000))
+    mirror = Mirror.of(str(remote), tmp_path / "cache", by_person=True, limits=GitLimits(transfer_bytes=1_000_000))
     with pytest.raises(ResourceError, match="over the limit of 1000000 bytes"):
         mirror.fetch()
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fleet.git import status
-from fleet.git.status import Outcome
+from fleet.git.status import PublishOutcome
 from fleet.git.status_records import StatusReport
 
-EU = Outcome("orders", "eu-1", "Synced", "Healthy")
-US = Outcome("orders", "us-1", "Failed", "Unknown", "no route")
+EU = PublishOutcome("orders", "eu-1", "Synced", "Healthy")
+US = PublishOutcome("orders", "us-1", "Failed", "Unknown", "no route")
 
 
 def test_a_note_has_a_line_per_stack_and_cluster() -> None:
@@ -18,13 +18,13 @@ def test_a_note_has_a_line_per_stack_and_cluster() -> None:
 
 def test_our_line_replaces_our_older_one_and_keeps_all_others() -> None:
     note = "Reviewed by hand\n" + status.merge_note("", [US, EU])
-    again = status.merge_note(note, [Outcome("orders", "us-1", "Synced", "Healthy")])
+    again = status.merge_note(note, [PublishOutcome("orders", "us-1", "Synced", "Healthy")])
     assert again == "Reviewed by hand\norders eu-1: Synced, Healthy\norders us-1: Synced, Healthy\n"
     assert status.merge_note(again, [EU]) == again
 
 
 def test_a_message_cannot_add_a_line() -> None:
-    outcome = Outcome.of(StatusReport("orders", "eu-1", "a" * 40, message="bad\nother us-1: Synced, Healthy"))
+    outcome = PublishOutcome.of(StatusReport("orders", "eu-1", "a" * 40, message="bad\nother us-1: Synced, Healthy"))
     assert status.merge_note("", [outcome]).count("\n") == 1
 
 
@@ -37,10 +37,12 @@ def test_the_place_of_a_note_is_where_git_put_it() -> None:
 
 def test_who_and_since_when_are_told_and_move_only_with_the_outcome() -> None:
     report = StatusReport("orders", "eu-1", "a" * 40, health="Healthy")
-    first = status.merge_note("", [Outcome.of(report, at="2026-01-01T00:00:00Z", by="ada [ops]\n@laptop")])
+    first = status.merge_note("", [PublishOutcome.of(report, at="2026-01-01T00:00:00Z", by="ada [ops]\n@laptop")])
     assert first == "orders eu-1: Synced, Healthy [2026-01-01T00:00:00Z ada [ops @laptop]\n"
-    again = Outcome.of(report, at="2026-01-02T00:00:00Z", by="bob")
+    again = PublishOutcome.of(report, at="2026-01-02T00:00:00Z", by="bob")
     assert status.merge_note(first, [again]) == first
-    worse = Outcome.of(StatusReport("orders", "eu-1", "a" * 40, health="Degraded", message="sick"), at="now", by="bob")
+    worse = PublishOutcome.of(
+        StatusReport("orders", "eu-1", "a" * 40, health="Degraded", message="sick"), at="now", by="bob"
+    )
     assert status.merge_note(first, [worse]) == "orders eu-1: Synced, Degraded [now bob] - sick\n"
     assert status.parse_note(status.merge_note(first, [worse])) == (worse,)

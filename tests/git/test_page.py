@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 
 from fleet.git import status
-from fleet.git.status_records import App, StatusRecord
+from fleet.git.status_records import AppRecord, StatusRecord
 
 AT = "2025-03-01T12:00:00Z"
 WELL = StatusRecord(
     "orders", "eu-1", "Synced", "Healthy", AT, "a" * 40, "a" * 40,
     apps=(
-        App("Etcd", "orders", "config", "3.6.5", "3/3", "yes", "Healthy", AT),
-        App("Etcd", "orders", "other", "3.6.5", "3/3", "yes", "Healthy", AT),
-        App("Redis", "orders", "cache", "8.0", health="Healthy", since=AT),
+        AppRecord("Etcd", "orders", "config", "3.6.5", "3/3", "yes", "Healthy", AT),
+        AppRecord("Etcd", "orders", "other", "3.6.5", "3/3", "yes", "Healthy", AT),
+        AppRecord("Redis", "orders", "cache", "8.0", health="Healthy", since=AT),
     ),
 )  # fmt: skip
 
@@ -36,7 +36,7 @@ def test_the_table_has_a_row_per_stack_and_cluster() -> None:
 def test_what_is_wrong_stands_below_with_its_reason() -> None:
     sick = replace(
         WELL, sync="Unreachable", health="Unknown", wanted="b" * 40, message="no route to host",
-        apps=(App("Etcd", "orders", "config", health="Degraded", since=AT, message="2 of 3 members"),),
+        apps=(AppRecord("Etcd", "orders", "config", health="Degraded", since=AT, message="2 of 3 members"),),
     )  # fmt: skip
     text = rendered(sick)
     assert "| ⚫ Unknown · ⚠️ Unreachable | – | `aaaaaaaa` → `bbbbbbbb` |" in text

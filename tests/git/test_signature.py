@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import ConfigurationError, PolicyError
-from fleet.git.repository import Repository
+from fleet.git.repository import GitRepository
 from fleet.git.signature import verify_signature
 from fleet.testing.git import git
 from tests.git.repositories import bare, clone
@@ -26,16 +26,16 @@ def allowed(path: Path, *keys: tuple[str, Path]) -> Path:
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Repository:
-    return Repository.find(clone(tmp_path / "clone", bare(tmp_path / "bare.git")))
+def repository(tmp_path: Path) -> GitRepository:
+    return GitRepository.find(clone(tmp_path / "clone", bare(tmp_path / "bare.git")))
 
 
-def signed(repository: Repository, *settings: str) -> None:
+def signed(repository: GitRepository, *settings: str) -> None:
     options = [word for one in settings for word in ("-c", one)]
     git(repository.root, *options, "commit", "--quiet", "--allow-empty", "-S", "--message", "signed")
 
 
-def test_a_commit_is_signed_by_one_of_the_signers_or_refused(repository: Repository, tmp_path: Path) -> None:
+def test_a_commit_is_signed_by_one_of_the_signers_or_refused(repository: GitRepository, tmp_path: Path) -> None:
     ada, eve = ssh_key(tmp_path / "ada"), ssh_key(tmp_path / "eve")
     signers = allowed(tmp_path / "signers", ("ada@example.com", ada))
     with pytest.raises(PolicyError, match="is not signed"):
@@ -55,7 +55,7 @@ def test_a_commit_is_signed_by_one_of_the_signers_or_refused(repository: Reposit
         verify_signature(repository, repository.resolve(forged), signers)
 
 
-def test_signers_in_the_repository_are_refused(repository: Repository) -> None:
+def test_signers_in_the_repository_are_refused(repository: GitRepository) -> None:
     inside = repository.root / "signers"
     inside.write_text("")
     with pytest.raises(ConfigurationError, match="are in the repository"):
@@ -64,7 +64,7 @@ def test_signers_in_the_repository_are_refused(repository: Repository) -> None:
 
 @pytest.mark.skipif(not shutil.which("gpg"), reason="gpg is not installed")
 def test_openpgp_keys_are_those_of_the_file_alone(
-    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    repository: GitRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "gnupg"
     home.mkdir(mode=0o700)

@@ -13,23 +13,23 @@ import pytest
 from fleet.errors import AccessError, ConfigurationError, NotFoundError
 from fleet.git import publish, refs, status
 from fleet.git.publish import Edit
-from fleet.git.repository import Repository
+from fleet.git.repository import GitRepository
 from fleet.git.status import read_notes, read_status, report
-from fleet.git.status_records import App, StatusReport
+from fleet.git.status_records import AppRecord, StatusReport
 from tests.git.repositories import bare, clone, commit, files, git
 
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
-ETCD = App("Etcd", "orders", "config", version="3.6.5", health="Healthy")
+ETCD = AppRecord("Etcd", "orders", "config", version="3.6.5", health="Healthy")
 
 
-def of(repository: Repository, cluster: str = "eu-1", stack: str = "orders", **what: str) -> StatusReport:
+def of(repository: GitRepository, cluster: str = "eu-1", stack: str = "orders", **what: str) -> StatusReport:
     base = StatusReport(stack, cluster, repository.resolve().id, sync="Synced", health="Healthy", apps=(ETCD,))
     return replace(base, **what)  # type: ignore[arg-type]
 
 
-def fleet(tmp_path: Path) -> tuple[Path, Repository]:
+def fleet(tmp_path: Path) -> tuple[Path, GitRepository]:
     remote = bare(tmp_path / "bare.git")
-    return remote, Repository.find(clone(tmp_path / "clone", remote))
+    return remote, GitRepository.find(clone(tmp_path / "clone", remote))
 
 
 def test_a_report_is_a_page_and_a_file_on_the_status_branch_and_a_note_on_the_commit(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_what_was_written_can_be_read_back_from_another_clone(tmp_path: Path) ->
     remote, repository = fleet(tmp_path)
     report(repository, [of(repository)])
     git(tmp_path, "clone", "--quiet", str(remote), "other")
-    other = Repository.find(tmp_path / "other")
+    other = GitRepository.find(tmp_path / "other")
     status = read_status(other)
     assert [(record.stack, record.cluster, record.health) for record in status.records] == [
         ("orders", "eu-1", "Healthy")
@@ -133,7 +133,7 @@ def test_files_of_other_writers_and_people_stay(tmp_path: Path) -> None:
 
 
 def test_without_a_remote_the_local_branch_is_written(tmp_path: Path) -> None:
-    repository = Repository.find(clone(tmp_path / "clone"))
+    repository = GitRepository.find(clone(tmp_path / "clone"))
     report(repository, [of(repository)])
     assert "clusters/eu-1/orders.json" in files(repository.root, "refs/heads/fleet/status")
     assert len(read_status(repository).records) == 1
@@ -142,7 +142,7 @@ def test_without_a_remote_the_local_branch_is_written(tmp_path: Path) -> None:
 
 
 def test_the_local_branch_is_not_written_while_it_is_checked_out(tmp_path: Path) -> None:
-    repository = Repository.find(clone(tmp_path / "clone"))
+    repository = GitRepository.find(clone(tmp_path / "clone"))
     report(repository, [of(repository)])
     git(repository.root, "switch", "--quiet", "fleet/status")
     with pytest.raises(ConfigurationError, match="is checked out"):
@@ -153,7 +153,7 @@ def test_an_empty_remote_gets_its_first_branch(tmp_path: Path) -> None:
     remote = bare(tmp_path / "bare.git")
     path = clone(tmp_path / "clone")
     git(path, "remote", "add", "origin", str(remote))
-    repository = Repository.find(path)
+    repository = GitRepository.find(path)
     report(repository, [of(repository)])
     assert git(remote, "for-each-ref", "--format=%(refname)").splitlines() == [
         "refs/heads/fleet/status",
@@ -188,7 +188,7 @@ def test_a_branch_in_the_way_of_the_name_is_said(tmp_path: Path) -> None:
         report(repository, [of(repository)])
     assert git(remote, "rev-parse", "fleet")
     report(repository, [of(repository)], branch="status")
-    local = Repository.find(clone(tmp_path / "alone"))
+    local = GitRepository.find(clone(tmp_path / "alone"))
     git(local.root, "branch", "fleet")
     with pytest.raises(ConfigurationError, match="in the way"):
         report(local, [of(local)])
@@ -217,7 +217,7 @@ def test_a_bare_repository_and_one_with_longer_ids_work_too(tmp_path: Path) -> N
     git(path, "init", "--quiet", "--object-format=sha256", "--initial-branch=main")
     commit(path, a="1")
     git(tmp_path, "clone", "--quiet", "--bare", str(path), "bare.git")
-    repository = Repository.open_bare(tmp_path / "bare.git")
+    repository = GitRepository.open_bare(tmp_path / "bare.git")
     assert repository.tree("main").read("a") == b"1"
     report(repository, [of(repository)], remote=None)
     assert len(read_status(repository, remote=None).records[0].revision) == 64
@@ -244,7 +244,7 @@ def test_a_note_is_found_where_git_itself_put_it(tmp_path: Path) -> None:
 
 def test_a_race_that_is_lost_is_run_again_on_the_winners_files(tmp_path: Path) -> None:
     remote, repository = fleet(tmp_path)
-    rival = Repository.find(clone(tmp_path / "rival"))
+    rival = GitRepository.find(clone(tmp_path / "rival"))
     git(rival.root, "remote", "add", "origin", str(remote))
     asked = []
 
@@ -263,7 +263,7 @@ def test_a_race_that_is_lost_is_run_again_on_the_winners_files(tmp_path: Path) -
 
 
 def _write_often(path: Path, cluster: str, times: int) -> None:
-    repository = Repository.find(path)
+    repository = GitRepository.find(path)
     for number in range(times):
         health = "Healthy" if number % 2 else "Degraded"
         report(repository, [of(repository, cluster, health=health), of(repository, cluster, f"s-{number}")])
@@ -291,7 +291,7 @@ def test_writers_at_the_same_time_never_lose_each_others_files(tmp_path: Path, p
     # every write is in the history: nothing was overwritten by force
     assert git(where, "rev-list", "--count", "refs/heads/fleet/status") == "9"
     assert git(where, "rev-list", "--merges", "--count", "refs/heads/fleet/status") == "0"
-    outcomes = read_notes(Repository.find(first), git(first, "rev-parse", "HEAD"))
+    outcomes = read_notes(GitRepository.find(first), git(first, "rev-parse", "HEAD"))
     assert len(outcomes) == 12
     assert len(status.parse_note(git(where, "notes", "--ref=fleet", "show", "main"))) == 12
 

@@ -10,12 +10,12 @@ import pytest
 
 from fleet.errors import ConfigurationError
 from fleet.git import status_records
-from fleet.git.status_records import App, StatusRecord, StatusReport
+from fleet.git.status_records import AppRecord, StatusRecord, StatusReport
 
 NOON = datetime(2025, 3, 1, 12, 0, 0, tzinfo=UTC)
 LATER = NOON + timedelta(hours=1)
 FIRST, SECOND = "a" * 40, "b" * 40
-ETCD = App("Etcd", "orders", "config", version="3.6.5", health="Healthy")
+ETCD = AppRecord("Etcd", "orders", "config", version="3.6.5", health="Healthy")
 REPORT = StatusReport("orders", "eu-1", FIRST, sync="Synced", health="Healthy", apps=(ETCD,))
 
 
@@ -75,7 +75,7 @@ def test_since_moves_only_when_health_or_sync_does() -> None:
 
 
 def test_every_app_has_a_since_of_its_own() -> None:
-    sick = replace(REPORT, health="Degraded", apps=(ETCD, App("Redis", "orders", "cache", health="Degraded")))
+    sick = replace(REPORT, health="Degraded", apps=(ETCD, AppRecord("Redis", "orders", "cache", health="Degraded")))
     record = after(
         REPORT, sick, replace(sick, apps=(replace(ETCD, version="3.7.0"), replace(sick.apps[1], health="Healthy")))
     )
@@ -163,9 +163,9 @@ def test_messages_are_one_printable_line_of_limited_length_without_credentials()
 
 
 def test_there_is_no_field_that_a_manifest_could_end_up_in() -> None:
-    assert {field.type for kind in (App, StatusRecord, StatusReport) for field in fields(kind)} == {
+    assert {field.type for kind in (AppRecord, StatusRecord, StatusReport) for field in fields(kind)} == {
         "str",
-        "tuple[App, ...]",
+        "tuple[AppRecord, ...]",
     }
 
 

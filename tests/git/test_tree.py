@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import ConfigurationError, NotFoundError, PolicyError, ResourceError
-from fleet.git.environment import Limits
-from fleet.git.repository import Repository
+from fleet.git.environment import GitLimits
+from fleet.git.repository import GitRepository
 from tests.git.repositories import bare, clone, commit, git
 
 
@@ -18,7 +18,7 @@ def test_files_are_listed_and_read_from_any_revision_whatever_the_working_tree_h
     path = clone(tmp_path / "clone", a="1", stacks__x_py="x")
     commit(path, a="2")
     (path / "a").write_text("3")
-    repository = Repository.find(path)
+    repository = GitRepository.find(path)
     assert [file.path for file in repository.tree("HEAD").files()] == ["a", "stacks/x.py"]
     assert [file.path for file in repository.tree("HEAD").files("stacks")] == ["stacks/x.py"]
     assert repository.tree("HEAD").read("a") == b"2"
@@ -40,7 +40,7 @@ def test_a_tree_is_materialised_to_the_byte_with_modes_and_odd_names(tmp_path: P
     git(path, "config", "filter.evil.smudge", "false")
     commit(path)
     target = tmp_path / "target"
-    written = Repository.find(path).tree().materialise(target)
+    written = GitRepository.find(path).tree().materialise(target)
     assert {file.path for file in written} == {
         os.fsdecode(os.fsencode(p.relative_to(target))) for p in target.rglob("*")
     }
@@ -52,7 +52,7 @@ def test_a_tree_is_materialised_to_the_byte_with_modes_and_odd_names(tmp_path: P
 
 def test_part_of_a_tree_can_be_materialised(tmp_path: Path) -> None:
     path = clone(tmp_path / "clone", a="1", stacks__x_py="x", clusters__y_py="y")
-    Repository.find(path).tree().materialise(tmp_path / "target", "stacks", "clusters")
+    GitRepository.find(path).tree().materialise(tmp_path / "target", "stacks", "clusters")
     assert sorted(p.name for p in (tmp_path / "target").iterdir()) == ["clusters", "stacks"]
 
 
@@ -61,7 +61,7 @@ def test_a_symlink_is_an_error_that_names_it_and_nothing_is_written(tmp_path: Pa
     (path / "stacks").mkdir()
     (path / "stacks" / "secrets.py").symlink_to("/etc/passwd")
     commit(path)
-    tree = Repository.find(path).tree()
+    tree = GitRepository.find(path).tree()
     with pytest.raises(PolicyError, match=r"stacks/secrets\.py: it is a symlink"):
         tree.materialise(tmp_path / "target")
     assert not (tmp_path / "target").exists()
@@ -76,7 +76,7 @@ def test_a_symlink_that_leads_out_of_the_repository_is_refused(tmp_path: Path, t
     (path / "stacks" / "link").symlink_to(target)
     commit(path)
     with pytest.raises(PolicyError, match=r"stacks/link: it is a symlink in HEAD and leads out of the repository"):
-        Repository.find(path).tree().materialise(tmp_path / "target")
+        GitRepository.find(path).tree().materialise(tmp_path / "target")
     assert not (tmp_path / "target").exists()
 
 
@@ -90,7 +90,7 @@ def test_a_symlink_that_a_stack_could_mean_is_refused(tmp_path: Path, name: str,
     (path / "stacks" / name).symlink_to(target)
     commit(path)
     with pytest.raises(PolicyError, match=rf"stacks/{name}: it is a symlink in HEAD, and those are never followed"):
-        Repository.find(path).tree().materialise(tmp_path / "target")
+        GitRepository.find(path).tree().materialise(tmp_path / "target")
     assert not (tmp_path / "target").exists()
 
 
@@ -101,7 +101,7 @@ def test_a_symlink_to_a_document_is_listed_and_leads_nowhere(tmp_path: Path) -> 
     (path / "stacks" / "more" / "README").symlink_to("../../docs/README")
     (path / "gone").symlink_to("not-there")
     commit(path)
-    tree, target = Repository.find(path).tree(), tmp_path / "target"
+    tree, target = GitRepository.find(path).tree(), tmp_path / "target"
     assert [file.path for file in tree.materialise(target)] == ["docs/README", "stacks/x.py"]
     assert sorted(entry.name for entry in target.iterdir()) == ["README", "docs", "gone", "stacks"]
     for name in ("README", "stacks/more/README", "gone"):
@@ -122,7 +122,7 @@ def test_a_hand_made_tree_cannot_write_through_a_symlink(tmp_path: Path) -> None
     outer = git(path, "hash-object", "-w", "-t", "tree", "--literally", str(tmp_path / "raw"))
     head = git(path, "commit-tree", outer, "-m", "evil")
     with pytest.raises(PolicyError, match="a directory of that name"):
-        Repository.find(path).tree(head).materialise(tmp_path / "target")
+        GitRepository.find(path).tree(head).materialise(tmp_path / "target")
     assert not (tmp_path / "target").exists()
 
 
@@ -131,7 +131,7 @@ def test_a_submodule_is_left_out(tmp_path: Path) -> None:
     head = git(path, "rev-parse", "HEAD")
     git(path, "update-index", "--add", "--cacheinfo", f"160000,{head},theirs")
     git(path, "commit", "--quiet", "--message", "submodule")
-    written = Repository.find(path).tree().materialise(tmp_path / "target")
+    written = GitRepository.find(path).tree().materialise(tmp_path / "target")
     assert [file.path for file in written] == ["a"]
 
 
@@ -146,32 +146,32 @@ def test_a_hand_made_tree_cannot_write_outside(tmp_path: Path, name: str) -> Non
     outer = git(path, "hash-object", "-w", "-t", "tree", "--literally", str(tmp_path / "raw"))
     head = git(path, "commit-tree", outer, "-m", "evil")
     with pytest.raises(PolicyError, match="not safe"):
-        Repository.find(path).tree(head).materialise(tmp_path / "target")
+        GitRepository.find(path).tree(head).materialise(tmp_path / "target")
     assert not (tmp_path / "target").exists()
 
 
 def test_limits_hold_before_anything_is_read(tmp_path: Path) -> None:
     path = clone(tmp_path / "clone", a="1" * 2000, b="2" * 2000)
     for limits, words in (
-        (Limits(file_bytes=1000), "a: it is over 1000 bytes"),
-        (Limits(tree_bytes=3000), "over 3000 bytes together"),
-        (Limits(files=1), "more than 1 files"),
+        (GitLimits(file_bytes=1000), "a: it is over 1000 bytes"),
+        (GitLimits(tree_bytes=3000), "over 3000 bytes together"),
+        (GitLimits(files=1), "more than 1 files"),
     ):
         with pytest.raises(ResourceError, match=words):
-            Repository.find(path, limits=limits).tree().materialise(tmp_path / "target")
+            GitRepository.find(path, limits=limits).tree().materialise(tmp_path / "target")
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../x", "-x", "a/../b", "", ".git/config"])
 def test_paths_outside_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigurationError, match="not a path inside"):
-        Repository.find(clone(tmp_path / "clone")).tree().read(name)
+        GitRepository.find(clone(tmp_path / "clone")).tree().read(name)
 
 
 def test_only_an_empty_directory_is_filled(tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()
     (tmp_path / "target" / "mine").write_text("")
     with pytest.raises(ConfigurationError, match="not empty"):
-        Repository.find(clone(tmp_path / "clone")).tree().materialise(tmp_path / "target")
+        GitRepository.find(clone(tmp_path / "clone")).tree().materialise(tmp_path / "target")
 
 
 def test_a_missing_blob_of_a_partial_clone_is_an_error_and_is_not_fetched_silently(tmp_path: Path) -> None:
@@ -179,12 +179,12 @@ def test_a_missing_blob_of_a_partial_clone_is_an_error_and_is_not_fetched_silent
     git(tmp_path / "bare.git", "config", "uploadpack.allowFilter", "true")
     git(tmp_path, "clone", "--quiet", "--no-checkout", "--filter=blob:none", f"file://{tmp_path}/bare.git", "partial")
     with pytest.raises(ResourceError, match="partial clone"):
-        Repository.find(tmp_path / "partial").tree("origin/main").materialise(tmp_path / "target")
+        GitRepository.find(tmp_path / "partial").tree("origin/main").materialise(tmp_path / "target")
 
 
 def test_two_thousand_files_are_there_in_a_blink(tmp_path: Path) -> None:
     path = clone(tmp_path / "clone", None, **{f"d{n % 40}__f{n}": f"{n}\n" * 20 for n in range(2000)})
-    tree = Repository.find(path).tree()
+    tree = GitRepository.find(path).tree()
     begin = time.thread_time()
     tree.materialise(tmp_path / "target")
     assert time.thread_time() - begin < 2  # a process per file would take five times that, a checkout none of our CPU

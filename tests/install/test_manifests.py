@@ -12,14 +12,14 @@ from fleet_operator.core import kinds
 from fleet_operator.run import NAME, SYSTEM, engines
 
 from fleet.install import rights
-from fleet.install.manifests import Settings, deployment, manifests, settings_of
+from fleet.install.manifests import InstallOptions, deployment, manifests, settings_of
 from fleet.install.status import is_current, leader_of
 from fleet.kube.discovery import Resource
 from fleet.objects.desired import Key
 from fleet.render import operator_rights as names
 from fleet.render.crd import definitions
 
-TWO = Settings("registry.test/fleet-operator:1", {"etcd": "registry.test/etcd:{version}"}, replicas=2)
+TWO = InstallOptions("registry.test/fleet-operator:1", {"etcd": "registry.test/etcd:{version}"}, replicas=2)
 ROLES = [rights.cluster_role(), rights.apps_role(), rights.lease_role()]
 
 
@@ -100,12 +100,12 @@ def test_the_pod_is_nobody_with_a_root_that_cannot_be_written_to() -> None:
 
 def test_a_budget_is_there_only_if_there_is_more_than_one() -> None:
     assert "PodDisruptionBudget" in {one["kind"] for one in manifests(TWO)}
-    assert "PodDisruptionBudget" not in {one["kind"] for one in manifests(Settings("image"))}
+    assert "PodDisruptionBudget" not in {one["kind"] for one in manifests(InstallOptions("image"))}
 
 
 def test_what_an_operator_was_told_can_be_read_back() -> None:
     assert settings_of(deployment(TWO)) == TWO
-    assert settings_of(deployment(Settings("image"))) == Settings("image")
+    assert settings_of(deployment(InstallOptions("image"))) == InstallOptions("image")
 
 
 def test_the_manifests_are_plain_yaml_with_one_object_each() -> None:

@@ -16,7 +16,7 @@ from fleet.errors import AccessError, NotFoundError
 from fleet.kube.client.client import Client
 from fleet.kube.client.limits import Patience
 from fleet.kube.list_watch import Interruption, ListWatch, WatchEvent
-from fleet.kube.objects import Scope
+from fleet.kube.objects import ObjectScope
 from fleet.kube.resources import CONFIG_MAPS
 from fleet.kube.watch import ChangedObject, ListedObjects, watch_changes
 from tests.kube.client.test_client import answered_by
@@ -68,7 +68,7 @@ def follow(
         return web.Response(status=status, text=text, headers=headers, content_type="application/json")
 
     async def work(client: Client) -> list[str]:
-        loop = ListWatch(client, Scope(CONFIG_MAPS, "n"), 5, Patience(first=0.01, most=0.02), streams, version)
+        loop = ListWatch(client, ObjectScope(CONFIG_MAPS, "n"), 5, Patience(first=0.01, most=0.02), streams, version)
         loops.append(loop)
         return [words(event) async for event in _first(count, loop.events())]
 
@@ -195,7 +195,7 @@ def changes(tmp_path: Path, count: int, *script: Answer) -> tuple[list[ListedObj
         return web.Response(status=status, text=text, headers=headers, content_type="application/json")
 
     async def work(client: Client) -> list[ListedObjects | ChangedObject]:
-        events = watch_changes(client, Scope(CONFIG_MAPS, "n"), silence=5, on_turn=turns.append)
+        events = watch_changes(client, ObjectScope(CONFIG_MAPS, "n"), silence=5, on_turn=turns.append)
         return [await asyncio.wait_for(anext(events), 10) for _ in range(count)]
 
     return answered_by(handler, tmp_path, work), turns

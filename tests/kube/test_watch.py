@@ -14,7 +14,7 @@ from fleet.errors import AccessError
 from fleet.kube.client.client import Client
 from fleet.kube.discovery import Resource
 from fleet.kube.health import Health, State
-from fleet.kube.objects import Scope
+from fleet.kube.objects import ObjectScope
 from fleet.kube.resources import CONFIG_MAPS
 from fleet.kube.watch import ChangedObject, ListedObjects, wait_for_health, watch_changes
 from fleet.objects.desired import Key
@@ -79,7 +79,7 @@ def test_what_is_healthy_already_costs_one_look(cluster: Cluster) -> None:
 
 
 async def collect(
-    client: Client, scope: Scope, enough: asyncio.Event, into: list[ListedObjects | ChangedObject]
+    client: Client, scope: ObjectScope, enough: asyncio.Event, into: list[ListedObjects | ChangedObject]
 ) -> None:
     async for event in watch_changes(client, scope, silence=30):
         into.append(event)
@@ -93,7 +93,7 @@ def test_a_watch_goes_on_over_broken_connections_without_losing_or_repeating_a_c
     async def run() -> list[ListedObjects | ChangedObject]:
         seen: list[ListedObjects | ChangedObject] = []
         enough = asyncio.Event()
-        scope = Scope(CONFIG_MAPS, cluster.namespace, labels="watched=yes")
+        scope = ObjectScope(CONFIG_MAPS, cluster.namespace, labels="watched=yes")
         async with Client.of(proxy.kubeconfig, proxy.context) as client:
             task = asyncio.create_task(collect(client, scope, enough, seen))
             await asyncio.wait_for(enough.wait(), 10)
@@ -126,7 +126,7 @@ def test_a_watch_from_a_forgotten_version_lists_again(cluster: Cluster, tmp_path
     async def run() -> list[int]:
         sizes = []
         async with asyncio.timeout(30), Client.of(proxy.kubeconfig, proxy.context) as client:
-            async for event in watch_changes(client, Scope(CONFIG_MAPS, cluster.namespace), silence=30):
+            async for event in watch_changes(client, ObjectScope(CONFIG_MAPS, cluster.namespace), silence=30):
                 if isinstance(event, ListedObjects):
                     sizes.append(len(event.objects))
                 if len(sizes) == 2:
@@ -147,7 +147,7 @@ def test_a_watch_without_the_right_raises_and_does_not_try_for_ever(cluster: Clu
 
     async def run() -> None:
         async with Client.of(config, cluster.context) as client:
-            async for _ in watch_changes(client, Scope(Resource("", "v1", "Node", "nodes", False))):
+            async for _ in watch_changes(client, ObjectScope(Resource("", "v1", "Node", "nodes", False))):
                 pass
 
     with pytest.raises(AccessError, match="no right to list nodes"):
@@ -158,7 +158,7 @@ def test_an_object_longer_than_any_buffer_is_told_too(cluster: Cluster) -> None:
     manifest = config_map(cluster, "long", text="x" * 900_000)
 
     async def run(client: Client) -> int:
-        async for event in watch_changes(client, Scope(CONFIG_MAPS, cluster.namespace), silence=30):
+        async for event in watch_changes(client, ObjectScope(CONFIG_MAPS, cluster.namespace), silence=30):
             if isinstance(event, ListedObjects):
                 await asyncio.to_thread(cluster.apply, manifest)
             elif event.object["metadata"]["name"] == "long":

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from fleet.lab.progress import Progress, describe_time_left
+from fleet.lab.progress import BuildProgress, describe_time_left
 
 
 class Terminal(io.StringIO):
@@ -33,7 +33,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 def test_in_a_log_it_says_when_it_begins_and_how_it_ends(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Progress("building etcd") as progress:
+    with BuildProgress("building etcd") as progress:
         for number in range(1000):
             progress.update(number, 1000, "some/package")
         monkeypatch.setattr(progress, "_printed", progress._printed - 30)  # half a minute later
@@ -43,7 +43,7 @@ def test_in_a_log_it_says_when_it_begins_and_how_it_ends(
     assert alive.startswith("building etcd: 1000/1000 · ")
     assert alive.endswith(" · last/package")
     assert done.startswith("building etcd: done in ")
-    with pytest.raises(KeyError), Progress("building etcd"):
+    with pytest.raises(KeyError), BuildProgress("building etcd"):
         raise KeyError
     assert "building etcd: failed in " in capsys.readouterr().err
 
@@ -59,7 +59,7 @@ def open_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 def test_on_a_terminal_it_is_one_row_that_is_drawn_over(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = open_terminal(monkeypatch)
-    with Progress("building etcd") as progress:
+    with BuildProgress("building etcd") as progress:
         progress.update(0, 2840, "a/package")
         progress._started -= 240
         progress.update(2400, 2840, "a/package/with/a/long/name" * 10)
@@ -74,7 +74,7 @@ def test_on_a_terminal_it_is_one_row_that_is_drawn_over(monkeypatch: pytest.Monk
 
 
 def test_quiet_means_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress("building etcd", quiet=True) as progress:
+    with BuildProgress("building etcd", quiet=True) as progress:
         progress.update(1, 2)
     assert capsys.readouterr().err == ""
 
@@ -97,8 +97,8 @@ def test_it_says_how_long_is_left(elapsed: float, done: int, total: int, words: 
 
 def test_beside_other_work_on_a_terminal_each_has_a_row_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = open_terminal(monkeypatch)
-    with Progress("building etcd"):
-        with Progress("installing iptables"):
+    with BuildProgress("building etcd"):
+        with BuildProgress("installing iptables"):
             wait_for(lambda: "installing iptables" in terminal.getvalue())
         between = len(terminal.getvalue())
         print("something else", file=sys.stderr)
@@ -113,13 +113,13 @@ def test_beside_other_work_on_a_terminal_each_has_a_row_until_it_ends(monkeypatc
 def test_a_terminal_that_cannot_draw_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = open_terminal(monkeypatch)
     monkeypatch.setenv("TERM", "dumb")
-    with Progress("building etcd"):
+    with BuildProgress("building etcd"):
         pass
     assert terminal.getvalue() == "building etcd …\nbuilding etcd: done in 0s\n"
 
 
 def test_what_draws_is_loaded_on_a_terminal_only() -> None:
-    code = "import sys\nfrom fleet.lab.progress import Progress\nwith Progress('x') as p: p.update(1, 2)\n"
+    code = "import sys\nfrom fleet.lab.progress import BuildProgress\nwith BuildProgress('x') as p: p.update(1, 2)\n"
     command = [sys.executable, "-c", code + "assert not [name for name in sys.modules if name.startswith('rich')]"]
     result = subprocess.run(command, check=True, capture_output=True, text=True)
     assert result.stderr == "x …\nx: done in 0s\n"

@@ -15,7 +15,7 @@ from fleet.errors import ConfigurationError, NotFoundError, ResourceError
 from fleet.lab import Lab
 from fleet.lab.cluster import volumes
 from fleet.lab.cluster import volumes as loops
-from fleet.lab.cluster.volumes import Volume
+from fleet.lab.cluster.volumes import LabVolume
 from fleet.lab.programs import process
 from fleet.testing import Cluster
 from tests.lab.test_real_nodes import ETCD, pod
@@ -41,7 +41,7 @@ def user_of(name: str, pod_name: str = "user", script: str = "sleep 600", **spec
     return found
 
 
-def used(cluster: Cluster, size: str, script: str = "sleep 600", name: str = "data") -> Volume:
+def used(cluster: Cluster, size: str, script: str = "sleep 600", name: str = "data") -> LabVolume:
     """A volume of that size in a pod that runs."""
     cluster.images("etcd:3.5")
     cluster.apply(claim(name, size), user_of(name, script=script))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import ResourceError
-from fleet.lab.cluster.api import Api, RefusedError
+from fleet.lab.cluster.api import Api, RequestRefusedError
 from fleet.lab.cluster.controlplane import Program
 from fleet.lab.programs.launch import launch, wait_listening, wait_until
 from fleet.testing import Cluster
@@ -33,12 +33,12 @@ def test_objects_are_made_and_made_again_what_they_should_be(cluster: Cluster) -
 def test_a_refusal_is_told_from_a_server_that_does_not_answer(cluster: Cluster) -> None:
     spec = cluster.lab.spec.cluster(cluster.name)
     wrong = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "No_Name", "namespace": cluster.namespace}}
-    with pytest.raises(RefusedError, match=r"PATCH .*/configmaps/No_Name"):
+    with pytest.raises(RequestRefusedError, match=r"PATCH .*/configmaps/No_Name"):
         cluster.lab.api(spec).apply(wrong)
     nobody = replace(cluster.lab.plane(spec).admin(), server="https://127.0.0.1:1")
     with pytest.raises(ResourceError, match="does not answer") as caught:
         Api(nobody).apply(wrong)
-    assert not isinstance(caught.value, RefusedError)
+    assert not isinstance(caught.value, RequestRefusedError)
 
 
 def test_a_program_that_ends_is_noticed_at_once_with_its_last_words(tmp_path: Path) -> None:

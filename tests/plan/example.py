@@ -7,7 +7,7 @@ from fleet.objects.desired import Key
 from fleet.objects.redaction import REDACTED
 from fleet.plan import Change, Inventory, Plan, PlanView, Step, Verb
 from fleet.plan.effect import Effect, EffectKind
-from fleet.plan.views.summary import Revision, ViewHeader
+from fleet.plan.views.summary import NamedRevision, ViewHeader
 
 FILE = "stacks/orders.py"
 
@@ -116,8 +116,8 @@ def branches() -> list[PlanView]:
 def about() -> ViewHeader:
     return ViewHeader(
         depth="live",
-        base=Revision("origin/main", "1" * 40, "What is there"),
-        head=Revision("better-prices", "2" * 40, "Prices in francs, and a newer store"),
+        base=NamedRevision("origin/main", "1" * 40, "What is there"),
+        head=NamedRevision("better-prices", "2" * 40, "Prices in francs, and a newer store"),
         tree="3" * 40,
         plan_hash="4" * 64,
         hashes={(one.stack, one.cluster): "5" * 64 for one in branches()},

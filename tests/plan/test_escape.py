@@ -13,7 +13,7 @@ from fleet.plan import PlanView, plan
 from fleet.plan.views.escape import escape_html, escape_line, escape_lines, escape_markdown, fence_code
 from fleet.plan.views.html import html_page
 from fleet.plan.views.markdown import markdown_comment, markdown_comments
-from fleet.plan.views.summary import Revision, ViewHeader
+from fleet.plan.views.summary import NamedRevision, ViewHeader
 from fleet.plan.views.text import text_tree
 from tests.objects.live import config_map, entry_of, live_of
 
@@ -62,7 +62,9 @@ def hostile_branches(text: str) -> list[PlanView]:
 
 
 def hostile_about(text: str) -> ViewHeader:
-    return ViewHeader("desired", Revision(text, text, text), Revision(text, text, text), "t", "h" * 64, remarks=(text,))
+    return ViewHeader(
+        "desired", NamedRevision(text, text, text), NamedRevision(text, text, text), "t", "h" * 64, remarks=(text,)
+    )
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.apply.executor import inventory_after
-from fleet.apply.steps import Result, State
+from fleet.apply.steps import StepResult, StepState
 from fleet.objects.desired import Key
 from fleet.plan import Change, Inventory, Plan, PlanView, Verb, plan
 from fleet.plan.step import plan_hash
@@ -35,7 +35,7 @@ def test_an_option_alone_is_shown_and_counted_and_nothing_is_sent_to_the_object(
 
 def test_once_recorded_it_is_no_change_any_more() -> None:
     made = planned({}, retain_on_delete=True)
-    after = inventory_after(made, [Result(made.steps[0], State.DONE, uid="u1")])
+    after = inventory_after(made, [StepResult(made.steps[0], StepState.DONE, uid="u1")])
     assert after.entries[0].retain
     again = plan(desired(wanted(MANIFEST, retain_on_delete=True)), after, {Key.of(MANIFEST): live_of(MANIFEST)})
     assert again.empty

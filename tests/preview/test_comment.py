@@ -6,17 +6,17 @@ import pytest
 
 from fleet.errors import ConfigurationError, FleetError, ResourceError, Source
 from fleet.forge.comments import requested_commit
-from fleet.forge.forge import PullRequest, State
+from fleet.forge.forge import CommitState, PullRequest
 from fleet.objects.compare import Change
 from fleet.objects.desired import Key
 from fleet.plan import Inventory, Plan, Step, Verb
 from fleet.plan.effect import Effect, EffectKind
-from fleet.plan.views.summary import PlanView, Revision, ViewHeader
+from fleet.plan.views.summary import NamedRevision, PlanView, ViewHeader
 from fleet.preview.comment import CommentIdentity, CommentText, PreviewRequest, error_text, preview_text
 
 SHA = "6dcb09b5b57875f334f61aebed695e2e4193db5e"
 PULL = PullRequest(7, "Prices", "ann", "https://example.com/7", "main", "0" * 40, "francs", SHA, fork=True)
-ABOUT = ViewHeader("desired", Revision("main", "0" * 40), Revision("francs", SHA))
+ABOUT = ViewHeader("desired", NamedRevision("main", "0" * 40), NamedRevision("francs", SHA))
 HOSTILE = "@everybody #1 <img src=x> [a](https://evil.example.com) `|*_" * 20
 
 
@@ -42,13 +42,13 @@ def test_the_first_part_has_the_summary_and_fits_whatever_names_and_problems_are
     assert len(words.parts[0]) <= room
     assert "**1 cluster failed**" in words.parts[0]
     assert "… and" in words.parts[0]
-    assert words.state is State.FAILURE
+    assert words.state is CommitState.FAILURE
     assert words.line.endswith("(and 399 more)")
 
 
 def test_no_changes_is_a_success_too() -> None:
     words = said([], [])
-    assert (words.state, words.line, len(words.parts)) == (State.SUCCESS, "no changes", 1)
+    assert (words.state, words.line, len(words.parts)) == (CommitState.SUCCESS, "no changes", 1)
 
 
 def test_what_went_wrong_is_shown_as_code_with_its_place_and_not_obeyed() -> None:
@@ -61,7 +61,7 @@ def test_what_went_wrong_is_shown_as_code_with_its_place_and_not_obeyed() -> Non
     assert "stacks/shop.py:9: ```" in inside
     assert "@everybody" not in before + after
     assert "more lines" in inside
-    assert words.state is State.FAILURE
+    assert words.state is CommitState.FAILURE
     assert "\n" not in words.line
 
 
@@ -73,7 +73,7 @@ def test_no_line_of_a_comment_begins_with_a_command(text: str) -> None:
     changed = step._replace(verb=Verb.UPDATE, changes=(change,), meanings=(text,), objection=text, effect=effect)
     plan = Plan(text, text, (step, changed), Inventory(text, text))
     branches = [PlanView(text, text, plan), PlanView(text, text, problem=text), PlanView(text, text, note=text)]
-    about = ViewHeader("desired", Revision(text, text, text), Revision(text, text, text), remarks=(text,))
+    about = ViewHeader("desired", NamedRevision(text, text, text), NamedRevision(text, text, text), remarks=(text,))
     request = PreviewRequest(PULL, withheld=True, approver=text, doubt=text)
     for room in (3_000, 60_000):
         words = preview_text(

@@ -14,9 +14,9 @@ import pytest
 
 from fleet.errors import ConfigurationError, FleetError, Source
 from fleet.forge.comments import has_mark, requested_commit
-from fleet.forge.forge import PullRequest, State
+from fleet.forge.forge import CommitState, PullRequest
 from fleet.plan import Change, Inventory, Plan, PlanView, Verb
-from fleet.plan.views.summary import Revision, ViewHeader
+from fleet.plan.views.summary import NamedRevision, ViewHeader
 from fleet.preview import comment_file
 from fleet.preview.comment import CommentIdentity, PreviewRequest, error_text, preview_text
 from fleet.preview.comment_file import PreviewComment, describe_preview, describe_refusal, read_comment, write_comment
@@ -40,7 +40,7 @@ HOSTILE = (
 
 def merge() -> ViewHeader:
     """The example's, with commits as git has them."""
-    return replace(about(), base=Revision("main", BASE), head=Revision("francs", HEAD), plan_hash=HASH)
+    return replace(about(), base=NamedRevision("main", BASE), head=NamedRevision("francs", HEAD), plan_hash=HASH)
 
 
 def preview() -> PreviewComment:
@@ -64,7 +64,7 @@ def test_a_preview_from_a_file_is_told_as_one_without(file: Path) -> None:
     assert told == preview_text(
         branches(), merge(), [FleetError("two\nlines")], request=REQUEST, identity=VOICE, room=ROOM
     )
-    assert told.state is State.FAILURE
+    assert told.state is CommitState.FAILURE
     assert "point of no return" in told.parts[0]
 
 
@@ -74,11 +74,11 @@ def test_many_parts_and_no_change_at_all_are_told_as_without_a_file_too(file: Pa
         assert read_comment(file).text(REQUEST, VOICE, room) == preview_text(
             branches(), merge(), [FleetError("two\nlines")], request=REQUEST, identity=VOICE, room=room
         )
-    nothing = ViewHeader("desired", Revision("main", BASE), Revision("francs", HEAD), plan_hash=HASH)
+    nothing = ViewHeader("desired", NamedRevision("main", BASE), NamedRevision("francs", HEAD), plan_hash=HASH)
     write_comment(file, describe_preview([], nothing, [], head=HEAD, live=False))
     told = read_comment(file).text(REQUEST, VOICE, ROOM)
     assert told == preview_text([], nothing, [], request=REQUEST, identity=VOICE, room=ROOM)
-    assert (told.state, told.line) == (State.SUCCESS, "no changes")
+    assert (told.state, told.line) == (CommitState.SUCCESS, "no changes")
 
 
 def test_that_there_is_no_preview_is_told_as_without_a_file(file: Path) -> None:
@@ -288,4 +288,4 @@ def test_a_comment_that_no_forge_would_take_is_not_made(file: Path) -> None:
     write_comment(file, preview())
     words = read_comment(file).text(REQUEST, VOICE, 200)
     assert "too long" in words.parts[0]
-    assert words.state is State.FAILURE
+    assert words.state is CommitState.FAILURE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fleet.lab.cluster.api import Api, RefusedError
+from fleet.lab.cluster.api import Api, RequestRefusedError
 from fleet.testing import Cluster
 from fleet.testing.git import git
 from tests.serve.process import Process
@@ -38,7 +38,7 @@ class Served(Process):
         api = self._apis.setdefault(cluster.name, cluster.lab.api(cluster.lab.spec.cluster(cluster.name)))
         try:
             return api.get(path)
-        except RefusedError:
+        except RequestRefusedError:
             return None
 
     def record(self, cluster: str, stack: str = "") -> dict[str, Any]:

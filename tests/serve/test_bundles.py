@@ -15,7 +15,7 @@ import pytest
 from fleet.bundle.reports import parse_report_repository
 from fleet.evaluate.pool import Pool
 from fleet.git.refs import address
-from fleet.git.repository import Repository
+from fleet.git.repository import GitRepository
 from fleet.git.status import report
 from fleet.git.status_records import StatusReport
 from fleet.plan import Inventory, Plan
@@ -113,7 +113,7 @@ class Fleet:
         about = StatusReport("orders", cluster, index["revision"], "Synced", health, content=content)
         now = datetime.fromtimestamp(time.time() + after, UTC)
         to = address(where or self.remote.url, by_person=True)
-        report(Repository.find(self.root), [about], remote=to, by="agent", now=now)
+        report(GitRepository.find(self.root), [about], remote=to, by="agent", now=now)
 
     def age(self, cluster: str, hours: int, monkeypatch: pytest.MonkeyPatch) -> None:
         """As if what its branch has had been given so long ago."""

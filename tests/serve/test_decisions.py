@@ -15,8 +15,8 @@ import yaml
 from fleet.agent.manifests import manifests as agent_manifests
 from fleet.errors import AccessError, PolicyError, Source
 from fleet.evaluate.result import ClusterData
-from fleet.forge.forge import Repository
-from fleet.install.manifests import Settings
+from fleet.forge.forge import ForgeRepository
+from fleet.install.manifests import InstallOptions
 from fleet.install.manifests import manifests as installed
 from fleet.kube.runtime.queue import Queue
 from fleet.objects.desired import Key
@@ -94,9 +94,9 @@ def test_a_webhook_is_for_the_repository_of_its_path_or_for_all() -> None:
         FollowedRepository("git@forge.example.com:Team/fleet.git"),
         FollowedRepository("https://forge.example.com/team/other.git"),
     )
-    said = Repository("gitea", "https://forge.example.com", "team/Fleet")
+    said = ForgeRepository("gitea", "https://forge.example.com", "team/Fleet")
     assert matching_repositories(said, [one, other]) == [one]
-    assert matching_repositories(Repository("gitea", "https://x", "a/b"), [one, other]) == [one, other]
+    assert matching_repositories(ForgeRepository("gitea", "https://x", "a/b"), [one, other]) == [one, other]
 
 
 INSIDE = {
@@ -176,7 +176,7 @@ def test_an_api_server_takes_the_manifests_and_the_account_may_do_little(cluster
         "-",
         input=text,
     )
-    home = [one for one in installed(Settings("localhost/operator:1")) if one["kind"] == "Namespace"]
+    home = [one for one in installed(InstallOptions("localhost/operator:1")) if one["kind"] == "Namespace"]
     cluster.kubectl(
         "apply", "--server-side", "--field-manager=other", "--dry-run=server", "-f", "-", input=yaml.safe_dump_all(home)
     )

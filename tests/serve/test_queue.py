@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fleet.errors import Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
-from fleet.git.repository import Repository as Git
+from fleet.git.repository import GitRepository
 from fleet.kube.concurrency import end_tasks
 from fleet.kube.runtime.metrics import Histogram
 from fleet.objects.desired import Desired, StackCluster
@@ -30,7 +30,8 @@ STACKS = tuple(
 )
 CLUSTERS = tuple(ClusterData(name, {}, None, None, False, HERE) for name in ("eu", "us"))
 WANTED = EvaluatedCommit(
-    Commit(Repository(Path("/nowhere"), Settings()), Git(Path("/nowhere")), "a" * 40, ""), Evaluation(CLUSTERS, STACKS)
+    Commit(Repository(Path("/nowhere"), Settings()), GitRepository(Path("/nowhere")), "a" * 40, ""),
+    Evaluation(CLUSTERS, STACKS),
 )
 Seen = tuple[str, ...]
 

@@ -11,7 +11,7 @@ import pytest
 
 from fleet.evaluate.pool import Pool
 from fleet.git.refs import address
-from fleet.git.repository import Repository
+from fleet.git.repository import GitRepository
 from fleet.git.status import report
 from fleet.git.status_records import StatusReport
 from fleet.serve.commits import EvaluatedCommit, FollowedRepository
@@ -76,7 +76,7 @@ class Fleet:
         git(self.root, "push", "--quiet", "origin", "HEAD:main")
         revision = self.tip
         told = [StatusReport(stack, "eu", revision, "Synced", health) for stack in stacks]
-        report(Repository.find(self.root), told, remote=address(self.remote.url, by_person=True), by="ada")
+        report(GitRepository.find(self.root), told, remote=address(self.remote.url, by_person=True), by="ada")
         return revision
 
     @property
@@ -136,7 +136,10 @@ def test_it_is_one_commit_on_the_one_that_failed_and_nobody_makes_a_second(fleet
     assert roll_back(*other, "orders", ILL, direct=True) is None, "another replica is too late"
     assert fleet.tip == tip
     report(
-        Repository.find(fleet.root), [StatusReport("orders", "eu", bad, "Synced", "Healthy")], remote="origin", by="ada"
+        GitRepository.find(fleet.root),
+        [StatusReport("orders", "eu", bad, "Synced", "Healthy")],
+        remote="origin",
+        by="ada",
     )
     assert (fleet.rolled_back(), fleet.tip) == (RollbackOutcome("", ""), tip), "whoever comes after a kill finds it"
     git(fleet.root, "pull", "--quiet", "--no-rebase", "origin", "main")
@@ -223,7 +226,7 @@ def test_where_agents_report_somewhere_else_nobody_knows_what_was_well(fleet: Fl
 
     def told(revision: str, health: str) -> None:
         about = StatusReport("orders", "us", revision, "Synced", health)
-        report(Repository.find(fleet.root), [about], remote=address(fleet.remote.url, by_person=True), by="agent")
+        report(GitRepository.find(fleet.root), [about], remote=address(fleet.remote.url, by_person=True), by="agent")
 
     wants("'1'")
     good = fleet.synced("Healthy")

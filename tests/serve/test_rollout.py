@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from fleet.bundle.model import Budget
+from fleet.bundle.model import BundleBudget
 from fleet.bundle.rollout import BundleHeader, plan_bundles
 from fleet.errors import Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
-from fleet.git.repository import Repository as Git
+from fleet.git.repository import GitRepository
 from fleet.objects.desired import Desired, Key, StackCluster
 from fleet.plan import Inventory, Plan, Step, Verb
 from fleet.repository import Repository
@@ -29,7 +29,7 @@ HERE = Source("stacks/orders.py", 1)
 ROLLOUT = RolloutData((("eu",), ("us",)), "5m", "15m", 1, on_failure="rollback", rollback_after="0s")
 ORDERS = StackResult("orders", HERE, ("eu", "us"), ROLLOUT, tuple(Desired("orders", one, ()) for one in ("eu", "us")))
 CLUSTERS = tuple(ClusterData(name, {}, None, None, False, HERE) for name in ("eu", "us"))
-COMMIT = Commit(Repository(Path("/nowhere"), Settings()), Git(Path("/nowhere")), "a" * 40, "")
+COMMIT = Commit(Repository(Path("/nowhere"), Settings()), GitRepository(Path("/nowhere")), "a" * 40, "")
 WANTED = EvaluatedCommit(COMMIT, Evaluation(CLUSTERS, (ORDERS,)))
 
 
@@ -231,7 +231,7 @@ def test_what_was_seen_counts_for_the_next_commit_only_if_it_was_seen_with_the_o
 NOW = Clock().now
 WELL_AT_IT = RolloutState(seen=True, applied=True, health="Healthy", since=NOW - 3600)
 BEFORE_IT = RolloutState(seen=True, health="Healthy")
-HEAD = BundleHeader("shop", WANTED.revision, "", Budget(10, 0.1), "", "fleet/status")
+HEAD = BundleHeader("shop", WANTED.revision, "", BundleBudget(10, 0.1), "", "fleet/status")
 
 
 def refused_by_run(states: dict[StackCluster, RolloutState]) -> str:

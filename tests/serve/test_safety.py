@@ -9,7 +9,7 @@ import pytest
 
 from fleet.errors import FleetError, PolicyError, Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
-from fleet.git.repository import Mirror, Repository
+from fleet.git.repository import GitRepository, Mirror
 from fleet.git.status_records import StatusRecord
 from fleet.plan.budget import DeletionBudget
 from fleet.repository import Repository as Settings
@@ -32,7 +32,7 @@ def record(stack: str, revision: str) -> StatusRecord:
 
 
 def test_a_service_goes_on_only_from_what_was_applied_unless_somebody_said_so(tmp_path: Path) -> None:
-    repository = Repository.find(clone(tmp_path / "clone", bare(tmp_path / "bare.git")))
+    repository = GitRepository.find(clone(tmp_path / "clone", bare(tmp_path / "bare.git")))
     root = repository.root
     first = repository.resolve().id
     git(root, "commit", "--quiet", "--allow-empty", "--message", "second")

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from fleet.lab.cluster.api import Access
+from fleet.lab.cluster.api import ClusterAccess
 
 AGENT = "stranger"
 MERGE = "application/merge-patch+json"
@@ -24,7 +24,7 @@ SEEN = 1000  # a generation that no app here comes to: its operator has seen the
 class Stranger:
     """One cluster. A request that finds nothing there gives None; one that fails otherwise is an error of the soak."""
 
-    access: Access
+    access: ClusterAccess
     _connection: http.client.HTTPSConnection | None = None
 
     def request(self, verb: str, path: str, body: Any = None, kind: str = "application/json") -> dict[str, Any] | None:

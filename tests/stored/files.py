@@ -69,7 +69,9 @@ REPORT = status_records.StatusReport(
     revision=COMMIT,
     health="Degraded",
     message="c-0: it is not ready",
-    apps=(status_records.App("Etcd", "orders", "db", "3.5.21", "2/3", "yes", "Degraded", "", "db-2 is not ready"),),
+    apps=(
+        status_records.AppRecord("Etcd", "orders", "db", "3.5.21", "2/3", "yes", "Degraded", "", "db-2 is not ready"),
+    ),
 )
 APPROVAL = approval.ApprovalRecord(
     tree="1" * 40,
@@ -117,7 +119,7 @@ def bundle(evaluation: Evaluation) -> rendered.Bundle:
     parts = tuple(
         rendered.BundlePart(name, COMMIT, rendered.content_digest(file, cluster)) for name, file in stacks.items()
     )
-    budget = rendered.Budget(5, 0.5)
+    budget = rendered.BundleBudget(5, 0.5)
     index = rendered.BundleIndex(
         rendered.SCHEMA, "fleet", cluster, {"region": "eu"}, COMMIT, "a subject", budget, "", "fleet-status", parts
     )

@@ -9,7 +9,7 @@ import pytest
 
 from fleet.errors import ConfigurationError, PolicyError
 from fleet.git.refs import address
-from fleet.git.repository import Repository, with_history
+from fleet.git.repository import GitRepository, with_history
 from fleet.objects.desired import Key
 from fleet.plan import Inventory, Plan, Step, Verb
 from fleet.sync.safety import check_ancestry
@@ -27,7 +27,7 @@ def commits(path: Path, *names: str) -> list[str]:
     return made
 
 
-def checked(here: Repository, revision: str, applied: str, *, back: bool = False) -> None:
+def checked(here: GitRepository, revision: str, applied: str, *, back: bool = False) -> None:
     plan = Plan("orders", "eu", (STEP,), Inventory("orders", "eu", revision=applied))
     url = here.remotes().get("origin")
     remote = address(url, by_person=True) if url else None
@@ -39,9 +39,9 @@ def origin(tmp_path: Path) -> Path:
     return bare(tmp_path / "origin.git")
 
 
-def shallow(origin: Path, path: Path) -> Repository:
+def shallow(origin: Path, path: Path) -> GitRepository:
     git(path.parent, "clone", "--quiet", "--depth=1", f"file://{origin}", path.name)
-    found = Repository.find(path)
+    found = GitRepository.find(path)
     assert found.shallow
     return found
 
@@ -54,7 +54,7 @@ def test_a_shallow_clone_fetches_the_history_that_the_answer_needs(origin: Path,
     before = git(here.root, "for-each-ref")
     checked(here, last, first)
     assert git(here.root, "for-each-ref") == before, "no name is made or moved"
-    assert not Repository.find(here.root).shallow
+    assert not GitRepository.find(here.root).shallow
     git(whole, "reset", "--quiet", "--hard", "HEAD~2")
     (other,) = commits(whole, "another past")
     git(whole, "push", "--quiet", "--force", "origin", "HEAD:main")
@@ -70,7 +70,7 @@ def test_an_earlier_commit_that_a_person_names_is_known_to_be_one(origin: Path, 
     git(here.root, "fetch", "--quiet", "--depth=1", "origin", first)
     checked(here, first, last, back=True)
     with pytest.raises(PolicyError, match="the history was rewritten"):
-        checked(Repository.find(whole), first, last)
+        checked(GitRepository.find(whole), first, last)
 
 
 @pytest.mark.parametrize("lost", ["remote", "its answer"])
@@ -98,8 +98,8 @@ def test_the_history_of_another_branch_is_fetched_too_but_not_where_the_remote_h
     first, _, last = commits(whole, "first", "second", "last")
     git(whole, "push", "--quiet", "origin", "side")
     git(tmp_path, "clone", "--quiet", "--depth=1", "--branch=side", f"file://{origin}", "ci")
-    checked(Repository.find(tmp_path / "ci"), last, first)
+    checked(GitRepository.find(tmp_path / "ci"), last, first)
     git(tmp_path, "clone", "--quiet", "--bare", "--depth=1", "--no-single-branch", f"file://{origin}", "part.git")
     git(tmp_path, "clone", "--quiet", "--depth=1", "--branch=side", f"file://{tmp_path}/part.git", "of-part")
     with pytest.raises(ConfigurationError, match="this clone is shallow"):
-        checked(Repository.find(tmp_path / "of-part"), last, first)
+        checked(GitRepository.find(tmp_path / "of-part"), last, first)

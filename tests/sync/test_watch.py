@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from fleet.cli.commands.watch import View, format_rows
+from fleet.cli.commands.watch import WatchView, format_rows
 from fleet.sync.observe import FleetSnapshot, StackStatus, Warn, describe_changes
 from fleet.sync.result import ObjectHealth
 from tests.sync.fleet_repository import FleetRepository, config_map
@@ -96,7 +96,7 @@ def test_it_fits_whatever_the_terminal_is_like() -> None:
 
 
 def test_the_view_is_drawn_with_its_events_and_no_wider_than_the_terminal() -> None:
-    view = View(["eu", "us"])
+    view = WatchView(["eu", "us"])
     console = Console(width=44, height=12, force_terminal=False)
 
     def drawn() -> str:

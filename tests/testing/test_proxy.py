@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from fleet.kube.client.client import Client
-from fleet.kube.objects import Scope
+from fleet.kube.objects import ObjectScope
 from fleet.kube.resources import CONFIG_MAPS
 from fleet.kube.watch import ListedObjects, watch_changes
 from fleet.testing import Cluster
@@ -181,7 +181,7 @@ class Watcher:
         asyncio.run(run())
 
     async def _watch(self, client: Client) -> None:
-        scope = Scope(CONFIG_MAPS, self._cluster.namespace, fields="metadata.name!=kube-root-ca.crt")
+        scope = ObjectScope(CONFIG_MAPS, self._cluster.namespace, fields="metadata.name!=kube-root-ca.crt")
         async for event in watch_changes(client, scope, silence=self._silence):
             now = time.monotonic()
             found = event.objects if isinstance(event, ListedObjects) else [event.object]

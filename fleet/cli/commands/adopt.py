@@ -13,7 +13,7 @@ from fleet.cli.output import emit_result, output_option, print_message
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fleet.adopt.find import Finding
+    from fleet.adopt.find import AdoptionFinding
     from fleet.cli.clusters import ClusterRef
 
 
@@ -99,7 +99,7 @@ def _find_cluster_name(context: str) -> str:
     )
 
 
-async def _find_apps(cluster: ClusterRef, namespace: str, labels: str) -> list[Finding]:
+async def _find_apps(cluster: ClusterRef, namespace: str, labels: str) -> list[AdoptionFinding]:
     """Return a finding for each StatefulSet that could be adopted."""
     from fleet.adopt.find import find_engines
 
@@ -107,7 +107,7 @@ async def _find_apps(cluster: ClusterRef, namespace: str, labels: str) -> list[F
         return await find_engines(client, namespace, labels)
 
 
-def _describe_as_stacks(findings: Sequence[Finding], cluster: str) -> dict[str, str]:
+def _describe_as_stacks(findings: Sequence[AdoptionFinding], cluster: str) -> dict[str, str]:
     """Return the text of a stack file per namespace, by the name of the file."""
     from fleet.adopt.stack_file import function_name, stack_file
 
@@ -148,7 +148,7 @@ def _commit_files(files: dict[str, str], branch: str) -> None:
         print_message(f"wrote {path} on branch {branch}; look at it with `{preview}`")
 
 
-def _finding_data(finding: Finding) -> dict[str, Any]:
+def _finding_data(finding: AdoptionFinding) -> dict[str, Any]:
     candidate = finding.candidate
     return {
         "namespace": finding.namespace,
@@ -176,13 +176,13 @@ def _candidate_data(candidate: Any) -> dict[str, Any]:
     }
 
 
-def _format_findings(findings: Sequence[Finding]) -> str:
+def _format_findings(findings: Sequence[AdoptionFinding]) -> str:
     if not findings:
         return "no StatefulSets that could be taken over"
     return "\n".join(line for finding in findings for line in _format_finding(finding))
 
 
-def _format_finding(finding: Finding) -> list[str]:
+def _format_finding(finding: AdoptionFinding) -> list[str]:
     head = f"StatefulSet {finding.namespace}/{finding.name}"
     candidate = finding.candidate
     if candidate is None:

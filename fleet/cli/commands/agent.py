@@ -98,12 +98,12 @@ def agent(
     from fleet.agent.manifests import NAME
     from fleet.bundle.storage import bundle_branch
     from fleet.git import refs
-    from fleet.repository.settings import Git
+    from fleet.repository.settings import GitSettings
     from fleet.serve.commits import FollowedRepository
 
     if allow_rewritten and not once:
         raise click.UsageError("--allow-rewritten is a word for one time: say --once")
-    origin = FollowedRepository.parse(f"{url}#{branch or bundle_branch(Git().rendered, cluster)}")
+    origin = FollowedRepository.parse(f"{url}#{branch or bundle_branch(GitSettings().rendered, cluster)}")
     if report:
         refs.address(report, by_person=True)
     if manifests:

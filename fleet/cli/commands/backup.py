@@ -95,9 +95,9 @@ async def _read_cron_job(client: Client, app: LiveApp) -> dict[str, Any]:
     """Return the CronJob that the operator made for the app's backups; raise ResourceError if there is none yet."""
     from fleet.errors import ResourceError
     from fleet.kube.jobs import CRON_JOBS
-    from fleet.kube.objects import Scope, pages
+    from fleet.kube.objects import ObjectScope, pages
 
-    async for page in pages(client, Scope(CRON_JOBS, app.namespace, labels=_format_selector(app))):
+    async for page in pages(client, ObjectScope(CRON_JOBS, app.namespace, labels=_format_selector(app))):
         for cron_job in page["items"]:
             return dict(cron_job)
     raise ResourceError(
@@ -113,11 +113,11 @@ async def _list_backups(app: LiveApp) -> list[dict[str, Any]]:
     """Return recent Jobs, the newest first, and the last complete backup that the operator recorded."""
     from fleet.kube.health import judge
     from fleet.kube.jobs import JOBS, job_output, job_troubles, pods_of
-    from fleet.kube.objects import Scope, pages
+    from fleet.kube.objects import ObjectScope, pages
 
     rows = []
     async with app.cluster.client() as client:
-        async for page in pages(client, Scope(JOBS, app.namespace, labels=_format_selector(app))):
+        async for page in pages(client, ObjectScope(JOBS, app.namespace, labels=_format_selector(app))):
             for job in page["items"]:
                 metadata = job["metadata"]
                 pods = await pods_of(client, app.namespace, metadata["name"])

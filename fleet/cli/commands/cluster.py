@@ -16,7 +16,7 @@ from fleet.cli.output import emit_result, format_table, output_option, print_mes
 from fleet.text import count_noun
 
 if TYPE_CHECKING:
-    from fleet.cli.access import Finding
+    from fleet.cli.access import AccessFinding
     from fleet.errors import FleetError
     from fleet.evaluate import ClusterData, Evaluation
     from fleet.repository import Repository
@@ -284,11 +284,11 @@ def _find_cluster(clusters: Sequence[ClusterData], name: str) -> ClusterData:
     return check_cluster(clusters, name)
 
 
-def _finding_data(finding: Finding) -> dict[str, Any]:
+def _finding_data(finding: AccessFinding) -> dict[str, Any]:
     return {"what": finding.what, "ok": finding.problem is None, "detail": finding.detail, "hint": finding.hint}
 
 
-def _format_findings(findings: Sequence[Finding]) -> list[str]:
+def _format_findings(findings: Sequence[AccessFinding]) -> list[str]:
     lines = []
     for finding in findings:
         lines.append(f"{'✗' if finding.problem else '✓'} {finding.what.ljust(12)} {finding.detail}")
@@ -300,7 +300,7 @@ def _format_findings(findings: Sequence[Finding]) -> list[str]:
 def _is_committed(repository: Repository, file: str) -> bool:
     """Return whether HEAD has the file as it is now."""
     from fleet.errors import FleetError
-    from fleet.git.repository import Repository as GitRepository
+    from fleet.git.repository import GitRepository
 
     path = repository.root / file
     try:

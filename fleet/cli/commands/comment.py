@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fleet.errors import FleetError
     from fleet.forge.forge import PullRequest
     from fleet.preview.comment_file import PreviewComment
-    from fleet.repository.settings import Forge
+    from fleet.repository.settings import ForgeSettings
 
 
 def _check_directory(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
@@ -101,19 +101,19 @@ def comment(*, file: Path, number: int | None, directory: str | None, page: str)
     return 0
 
 
-def _read_clone() -> tuple[str, Forge, str]:
+def _read_clone() -> tuple[str, ForgeSettings, str]:
     """Return the clone's remote, what that remote's main branch says of the forge, and the fleet's directory.
 
     All are empty where there is no clone: a job that posts needs none.
     """
     from fleet.cli.preview_comment import find_fleet, find_remote, read_forge_settings
     from fleet.errors import FleetError
-    from fleet.repository.settings import Forge
+    from fleet.repository.settings import ForgeSettings
 
     try:
         git, directory = find_fleet()
     except FleetError:
-        return "", Forge(), ""
+        return "", ForgeSettings(), ""
     return find_remote(git), read_forge_settings(git, None, directory), directory
 
 

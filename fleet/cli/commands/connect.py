@@ -101,14 +101,16 @@ async def _select_member(client: Client, live: LiveApp) -> str:
     from fleet.errors import ResourceError
     from fleet.kube.discovery import Resource
     from fleet.kube.health import State, judge
-    from fleet.kube.objects import Scope, pages
+    from fleet.kube.objects import ObjectScope, pages
 
     own_labels = {"app.kubernetes.io/name": live.driver.meta.name.lower(), "app.kubernetes.io/instance": live.name}
     labels = "" if live.model.adoption else ",".join(f"{name}={value}" for name, value in own_labels.items())
     members = {member["name"] for member in live.status.get("members", ())}
     health_by_pod = {
         pod["metadata"]["name"]: judge({"apiVersion": "v1", "kind": "Pod", **pod})
-        async for page in pages(client, Scope(Resource("", "v1", "Pod", "pods", True), live.namespace, labels=labels))
+        async for page in pages(
+            client, ObjectScope(Resource("", "v1", "Pod", "pods", True), live.namespace, labels=labels)
+        )
         for pod in page["items"]
         if labels or pod["metadata"]["name"] in members  # pods that the user made carry no labels of ours
     }

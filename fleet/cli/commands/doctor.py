@@ -16,7 +16,7 @@ OLDEST_PYTHON = (3, 11)
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class MachineFinding:
     """A thing that was checked. What is not `ok` has to be repaired before fleet works."""
 
     what: str
@@ -43,27 +43,29 @@ def doctor(form: str) -> int:
     return 0 if all(finding.ok for finding in findings) else 1
 
 
-def _check_python() -> Finding:
+def _check_python() -> MachineFinding:
     ok = sys.version_info >= OLDEST_PYTHON
-    return Finding(
+    return MachineFinding(
         "python", platform.python_version(), ok, "" if ok else f"{_format_version(OLDEST_PYTHON)} or newer is needed"
     )
 
 
-def _check_git() -> Finding:
+def _check_git() -> MachineFinding:
     from fleet.git.command import OLDEST
 
     try:
         output = subprocess.run(["git", "version"], capture_output=True, text=True, timeout=10, check=True).stdout
     except (OSError, subprocess.SubprocessError):
-        return Finding("git", "none", False, "install git: commits, health and previews are read and written with it")
+        return MachineFinding(
+            "git", "none", False, "install git: commits, health and previews are read and written with it"
+        )
     version = output.removeprefix("git version ").split()[0]
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     ok = numbers >= OLDEST
-    return Finding("git", version, ok, "" if ok else f"{_format_version(OLDEST)} or newer is needed")
+    return MachineFinding("git", version, ok, "" if ok else f"{_format_version(OLDEST)} or newer is needed")
 
 
-def _check_sandbox() -> list[Finding]:
+def _check_sandbox() -> list[MachineFinding]:
     """Try the sandbox in a process of its own, as an evaluation does it, and return the findings."""
     import orjson
 
@@ -77,8 +79,8 @@ def _check_sandbox() -> list[Finding]:
         notes.append("the code of others is refused here")
     limited, why_not = given.group or "none", f"not limited in sum: {given.why_no_group}" if given.why_no_group else ""
     return [
-        Finding("sandbox", f"level {given.level}", True, "; ".join(notes)),
-        Finding("cgroup", limited, True, why_not),
+        MachineFinding("sandbox", f"level {given.level}", True, "; ".join(notes)),
+        MachineFinding("cgroup", limited, True, why_not),
     ]
 
 
@@ -86,10 +88,10 @@ def _format_version(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
-def _finding_data(finding: Finding) -> dict[str, Any]:
+def _finding_data(finding: MachineFinding) -> dict[str, Any]:
     return asdict(finding)
 
 
-def _format_findings(findings: list[Finding]) -> str:
+def _format_findings(findings: list[MachineFinding]) -> str:
     rows = [[item.what, item.found, "yes" if item.ok else "NO", item.note] for item in findings]
     return format_table(["what", "found", "ok", "note"], rows)

@@ -16,7 +16,7 @@ from fleet.text import count_noun
 if TYPE_CHECKING:
     from fleet.errors import FleetError
     from fleet.git.history import HistoryEntry
-    from fleet.git.status import Outcome
+    from fleet.git.status import PublishOutcome
     from fleet.sync.source import WorkingTree
 
 Current = dict[tuple[str, str], str]  # stack and cluster → the commit that last changed it there
@@ -46,12 +46,12 @@ def history(
     """
     from fleet.cli.results import finish
     from fleet.git.history import read_history, select_entries
-    from fleet.git.repository import Repository as Git
+    from fleet.git.repository import GitRepository
     from fleet.git.status import destination
     from fleet.sync.source import read_working_tree
 
     with read_working_tree() as files:
-        git = files.git or Git.find(files.repository.root)  # which says why there is none
+        git = files.git or GitRepository.find(files.repository.root)  # which says why there is none
         remote = destination(git, files.repository.settings.git.remote)
         entries = select_entries(read_history(git, remote), stacks, clusters)
         current, errors = ({}, []) if from_git else _read_current(files, clusters, kubeconfig)
@@ -102,7 +102,7 @@ def _format_entries(entries: Sequence[HistoryEntry], current: Current) -> str:
     return "\n".join(lines)
 
 
-def _format_outcome(outcome: Outcome, entry: HistoryEntry, current: Current) -> tuple[str, ...]:
+def _format_outcome(outcome: PublishOutcome, entry: HistoryEntry, current: Current) -> tuple[str, ...]:
     is_current = current.get((outcome.stack, outcome.cluster)) == entry.revision
     when = f"{outcome.at.replace('T', ' ').removesuffix('Z')[:16]} {outcome.by}".strip()
     notes = [text for text in ("changed it last" if is_current else "", outcome.message) if text]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fleet.cli.lab_images import LabImages
     from fleet.install.apply import ObjectOutcome
     from fleet.install.install import InstallResult, RemoveResult
-    from fleet.install.manifests import Settings
+    from fleet.install.manifests import InstallOptions
     from fleet.install.status import OperatorState
     from fleet.kube.client.client import Client
 
@@ -204,14 +204,14 @@ def _select_images(cluster: ClusterRef, image: str | None, *, build: bool) -> La
 
 
 def _merge_settings(
-    images: LabImages, before: Settings | None, engines: Mapping[str, str], replicas: int | None
-) -> Settings:
+    images: LabImages, before: InstallOptions | None, engines: Mapping[str, str], replicas: int | None
+) -> InstallOptions:
     """Return the settings that the user gives now, else those of the installation, else the lab's or the defaults."""
-    from fleet.install.manifests import Settings
+    from fleet.install.manifests import InstallOptions
 
     previous = before.engine_images if before else {}
     merged = {**images.engines, **previous, **engines}
-    return Settings(
+    return InstallOptions(
         image=images.operator,
         engine_images={engine: name for engine, name in merged.items() if name},
         replicas=replicas or (before.replicas if before else 1),
@@ -223,10 +223,10 @@ def _print_manifests(
     image: str, engines: Mapping[str, str], replicas: int | None, permissions: Permissions, form: str
 ) -> int:
     """Print the objects that an installation would apply."""
-    from fleet.install.manifests import Settings, manifests
+    from fleet.install.manifests import InstallOptions, manifests
 
     given = {engine: name for engine, name in engines.items() if name}
-    objects = manifests(Settings(image, given, replicas or 1, permissions))
+    objects = manifests(InstallOptions(image, given, replicas or 1, permissions))
     if form == "json":
         data = {"apiVersion": "v1", "kind": "List", "items": objects}
         click.echo(format_json(data))

@@ -14,7 +14,7 @@ from fleet.cli.output import emit_result, output_option, print_message
 if TYPE_CHECKING:
     from fleet.evaluate.result import Evaluation
     from fleet.git.refs import Address
-    from fleet.git.repository import Repository as Git
+    from fleet.git.repository import GitRepository
     from fleet.sync.rollout.rollback import Rollback, RollbackBase
     from fleet.sync.source import Commit, WorkingTree
 
@@ -38,7 +38,7 @@ def rollback(*, stack: str, to: str | None, branch: str | None, direct: bool, dr
     """
     from fleet.errors import ConfigurationError
     from fleet.git.merge import propose, set_branch, tip_of, user_identity
-    from fleet.git.repository import Repository as Git
+    from fleet.git.repository import GitRepository
     from fleet.git.status import destination
     from fleet.sync.rollout.rollback import rollback_message
     from fleet.sync.source import read_working_tree
@@ -46,7 +46,7 @@ def rollback(*, stack: str, to: str | None, branch: str | None, direct: bool, dr
     if direct and branch:
         raise click.UsageError("--direct is for the branch that is synced, --branch for another: not both")
     with read_working_tree() as files:
-        git = files.git or Git.find(files.repository.root)  # which says why there is none
+        git = files.git or GitRepository.find(files.repository.root)  # which says why there is none
     synced = files.repository.settings.git.branch
     remote = destination(git, files.repository.settings.git.remote)
     tip = tip_of(git, remote, synced)
@@ -77,7 +77,7 @@ class _StackHistory:
     """A stack on the synced branch, now and at earlier commits."""
 
     files: WorkingTree
-    git: Git
+    git: GitRepository
     remote: Address | None
     stack: str
     tip: str  # the newest commit of the synced branch

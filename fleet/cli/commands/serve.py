@@ -203,7 +203,7 @@ def _print_manifests(
 
 def _find_origins(repositories: Sequence[str], signers: Path | None) -> list[FollowedRepository]:
     """Return the repositories that the user named, or the remote of the one around the current directory."""
-    from fleet.git.repository import Repository as Git
+    from fleet.git.repository import GitRepository
     from fleet.git.signature import check_outside
     from fleet.repository import Repository
     from fleet.serve.commits import FollowedRepository
@@ -211,7 +211,7 @@ def _find_origins(repositories: Sequence[str], signers: Path | None) -> list[Fol
     if repositories:
         return [FollowedRepository.parse(repository) for repository in dict.fromkeys(repositories)]
     repository = Repository.find()
-    clone = Git.find(repository.root)
+    clone = GitRepository.find(repository.root)
     if signers:
         check_outside(clone, signers)
     return [FollowedRepository.of_clone(clone, repository.settings.git.remote, repository.settings.git.branch)]

@@ -12,7 +12,7 @@ from fleet.cli.options import is_colour_wanted, selection_options
 from fleet.cli.output import emit_result, format_table, output_option, print_message
 
 if TYPE_CHECKING:
-    from fleet.git.status import Status
+    from fleet.git.status import StatusBranch
     from fleet.sync.observe import FleetStatus
     from fleet.sync.source import WorkingTree
 
@@ -159,10 +159,10 @@ def _format_versions(objects: Sequence[Any]) -> str:
 
 
 def _show_git(files: WorkingTree, stacks: Sequence[str], clusters: Sequence[str], form: str) -> int:
-    from fleet.git.repository import Repository as Git
+    from fleet.git.repository import GitRepository
     from fleet.git.status import read_status
 
-    git = files.git or Git.find(files.repository.root)  # which says why there is none
+    git = files.git or GitRepository.find(files.repository.root)  # which says why there is none
     settings = files.repository.settings.git
     status = read_status(git, remote=settings.remote, branch=settings.status_branch)
     for error in status.problems:
@@ -174,7 +174,7 @@ def _show_git(files: WorkingTree, stacks: Sequence[str], clusters: Sequence[str]
     return 0
 
 
-def _select_records(status: Status, stacks: Sequence[str], clusters: Sequence[str]) -> list[Any]:
+def _select_records(status: StatusBranch, stacks: Sequence[str], clusters: Sequence[str]) -> list[Any]:
     return [
         record
         for record in status.records
@@ -182,7 +182,7 @@ def _select_records(status: Status, stacks: Sequence[str], clusters: Sequence[st
     ]
 
 
-def _format_records(status: Status, stacks: Sequence[str], clusters: Sequence[str]) -> str:
+def _format_records(status: StatusBranch, stacks: Sequence[str], clusters: Sequence[str]) -> str:
     from fleet.plan.views.escape import escape_line
 
     if status.commit is None:
@@ -209,7 +209,7 @@ def _format_records(status: Status, stacks: Sequence[str], clusters: Sequence[st
     return "\n".join([text, "", *messages]) if messages else text
 
 
-def _records_data(status: Status, stacks: Sequence[str], clusters: Sequence[str]) -> dict[str, Any]:
+def _records_data(status: StatusBranch, stacks: Sequence[str], clusters: Sequence[str]) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {"commit": status.commit, "stacks": [asdict(record) for record in _select_records(status, stacks, clusters)]}

@@ -73,7 +73,7 @@ async def _run_watch(watcher: FleetWatcher, every: float, *, until_healthy: bool
     from fleet.sync.observe import describe_changes
 
     before: FleetSnapshot | None = None
-    view = View([cluster.name for cluster in watcher.clusters]) if _is_at_terminal() else None
+    view = WatchView([cluster.name for cluster in watcher.clusters]) if _is_at_terminal() else None
     with _open_screen(view) if view else nullcontext():
         async for sight in watcher.sights(every=every):
             for line in describe_changes(before, sight):
@@ -85,14 +85,14 @@ async def _run_watch(watcher: FleetWatcher, every: float, *, until_healthy: bool
                 return
 
 
-def _open_screen(view: View) -> AbstractContextManager[Any]:
+def _open_screen(view: WatchView) -> AbstractContextManager[Any]:
     from rich.console import Console
     from rich.live import Live
 
     return Live(view, console=Console(), refresh_per_second=4)
 
 
-def _show_event(line: str, view: View | None) -> None:
+def _show_event(line: str, view: WatchView | None) -> None:
     """Add an event to the view, or print it where there is none."""
     from fleet.plan.views.escape import escape_line
 
@@ -123,7 +123,7 @@ class Cell(NamedTuple):
 Row = list[Cell]
 
 
-class View:
+class WatchView:
     """What rich draws at a terminal: `sight` and `events`, which the command sets."""
 
     def __init__(self, clusters: Sequence[str]) -> None:

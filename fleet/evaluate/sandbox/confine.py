@@ -109,13 +109,13 @@ KEPT_VARIABLES = frozenset({"TZ", "LANG", "PYTHONHASHSEED", "PYTHONUTF8"})  # th
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class Confinement:
     """The sandbox that each worker of a zygote is put into."""
 
     layers: frozenset[Layer]
     view: Mounts
 
-    def without(self, layers: frozenset[Layer]) -> Cell:
+    def without(self, layers: frozenset[Layer]) -> Confinement:
         """Return the same sandbox with some layers left out."""
         return replace(self, layers=self.layers - layers) if layers else self
 

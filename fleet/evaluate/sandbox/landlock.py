@@ -18,7 +18,7 @@ from fleet.evaluate.sandbox import kernel
 _ASK_VERSION, _PATH_BENEATH = 1, 1
 
 
-class Access(IntFlag):
+class FileAccess(IntFlag):
     """The kinds of access to files, as the kernel's bits."""
 
     EXECUTE = 1 << 0
@@ -39,20 +39,22 @@ class Access(IntFlag):
     IOCTL_DEV = 1 << 15
 
 
-READ = Access.READ_FILE | Access.READ_DIR
-LIST = Access.READ_DIR
+READ = FileAccess.READ_FILE | FileAccess.READ_DIR
+LIST = FileAccess.READ_DIR
 WRITE = (
     READ
-    | Access.WRITE_FILE
-    | Access.REMOVE_DIR
-    | Access.REMOVE_FILE
-    | Access.MAKE_DIR
-    | Access.MAKE_REG
-    | Access.MAKE_SYM
-    | Access.REFER
-    | Access.TRUNCATE
+    | FileAccess.WRITE_FILE
+    | FileAccess.REMOVE_DIR
+    | FileAccess.REMOVE_FILE
+    | FileAccess.MAKE_DIR
+    | FileAccess.MAKE_REG
+    | FileAccess.MAKE_SYM
+    | FileAccess.REFER
+    | FileAccess.TRUNCATE
 )
-_OF_A_FILE = Access.EXECUTE | Access.WRITE_FILE | Access.READ_FILE | Access.TRUNCATE | Access.IOCTL_DEV
+_OF_A_FILE = (
+    FileAccess.EXECUTE | FileAccess.WRITE_FILE | FileAccess.READ_FILE | FileAccess.TRUNCATE | FileAccess.IOCTL_DEV
+)
 _FIRST_13_BITS = (1 << 13) - 1
 _BIND_TCP, _CONNECT_TCP = 1, 2
 _ABSTRACT_SOCKETS, _SIGNALS = 1, 2
@@ -63,17 +65,17 @@ def version() -> int:
     return kernel.call("landlock_create_ruleset", None, 0, _ASK_VERSION)
 
 
-def handled(kernel_version: int) -> tuple[Access, int, int]:
+def handled(kernel_version: int) -> tuple[FileAccess, int, int]:
     """Return all that a version can forbid: access to files, to ports, and to what is outside of the sandbox."""
-    files = Access(_FIRST_13_BITS)
-    for since, more in ((2, Access.REFER), (3, Access.TRUNCATE), (5, Access.IOCTL_DEV)):
-        files |= more if kernel_version >= since else Access(0)
+    files = FileAccess(_FIRST_13_BITS)
+    for since, more in ((2, FileAccess.REFER), (3, FileAccess.TRUNCATE), (5, FileAccess.IOCTL_DEV)):
+        files |= more if kernel_version >= since else FileAccess(0)
     ports = _BIND_TCP | _CONNECT_TCP if kernel_version >= 4 else 0
     outside = _ABSTRACT_SOCKETS | _SIGNALS if kernel_version >= 6 else 0
     return files, ports, outside
 
 
-def restrict(granted: Iterable[tuple[str, Access]]) -> None:
+def restrict(granted: Iterable[tuple[str, FileAccess]]) -> None:
     """Restrict this thread, and those it starts, to the granted paths for good; missing paths are left out."""
     kernel_version = version()
     files, ports, outside = handled(kernel_version)
@@ -89,7 +91,7 @@ def restrict(granted: Iterable[tuple[str, Access]]) -> None:
         os.close(ruleset)
 
 
-def _grant(ruleset: int, path: str, access: Access) -> None:
+def _grant(ruleset: int, path: str, access: FileAccess) -> None:
     """Grant access to a path and what is below it; raise FileNotFoundError if it is missing."""
     place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from fleet import ROOT
 from fleet.evaluate.sandbox import kernel
-from fleet.evaluate.sandbox.landlock import LIST, READ, WRITE, Access
+from fleet.evaluate.sandbox.landlock import LIST, READ, WRITE, FileAccess
 
 TEMPORARY = "/tmp"  # noqa: S108 - the worker's own
 TEMPORARY_BYTES, TEMPORARY_FILES = 16 * 1024 * 1024, 1024
@@ -40,13 +40,13 @@ class Mounts:
 
     installed: tuple[str, ...]  # readable paths, each with what is below
 
-    def granted(self, root: str, *more: str, writing: bool) -> Iterator[tuple[str, Access]]:
+    def granted(self, root: str, *more: str, writing: bool) -> Iterator[tuple[str, FileAccess]]:
         """Yield the paths that Landlock grants, and the access to each.
 
         `more` are other directories to read, each with what is below.
         """
         yield from ((path, READ) for path in (*self.installed, *more))
-        yield from ((device, Access.READ_FILE | Access.WRITE_FILE) for device in DEVICES)
+        yield from ((device, FileAccess.READ_FILE | FileAccess.WRITE_FILE) for device in DEVICES)
         if writing:
             yield TEMPORARY, WRITE
         entries = list(os.scandir(root))

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from fleet.evaluate.sandbox import cgroup, confine, kernel
-from fleet.evaluate.sandbox.confine import Cell
+from fleet.evaluate.sandbox.confine import Confinement
 from fleet.evaluate.sandbox.level import LAYERS, OF_NAMESPACES, Layer, Level, Sandbox, SandboxReport
 from fleet.evaluate.sandbox.mounts import installed_mounts
 
@@ -86,7 +86,7 @@ def _find_unsupported() -> str | None:
 
 def _try_layers(layers: frozenset[Layer]) -> None:
     """Enter a sandbox of these layers and test it; raise OSError if a step fails or it does not hold."""
-    cell = Cell(layers, installed_mounts())
+    cell = Confinement(layers, installed_mounts())
     if not layers.isdisjoint(OF_NAMESPACES):
         confine.enter(layers)
         reason = _try_in_child(lambda: _confine_and_check(cell), cell.fork)
@@ -96,7 +96,7 @@ def _try_layers(layers: frozenset[Layer]) -> None:
     _confine_and_check(cell)
 
 
-def _confine_and_check(cell: Cell) -> None:
+def _confine_and_check(cell: Confinement) -> None:
     cell.wall(_ROOT)
     cell.filter()
     _check_isolation()

@@ -35,7 +35,7 @@ _STEP = struct.Struct("=HBBI")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FilterInstruction:
     """One instruction of the program."""
 
     code: int
@@ -58,80 +58,91 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class SyscallRule:
     """A system call that is allowed when all conditions hold."""
 
     number: int
     conditions: tuple[Argument, ...] = ()
 
 
-def program(architecture: int, refused: int, rules: Iterable[Rule], more: bytes = b"") -> bytes:
+def program(architecture: int, refused: int, rules: Iterable[SyscallRule], more: bytes = b"") -> bytes:
     """Return a whole program: another architecture kills, rules allow, and all other calls fail with `refused`.
 
     `more` are rules that were assembled before.
     """
-    return _assemble_beginning(architecture) + assemble(rules) + more + _pack_steps([Step(RETURN, ERROR | refused)])
+    return (
+        _assemble_beginning(architecture)
+        + assemble(rules)
+        + more
+        + _pack_steps([FilterInstruction(RETURN, ERROR | refused)])
+    )
 
 
 def _assemble_beginning(architecture: int) -> bytes:
     """Return the steps that kill calls of another architecture and load the number of the call."""
     steps = [
-        Step(LOAD, ARCHITECTURE),
-        Step(EQUAL, architecture, then=1),
-        Step(RETURN, KILL),
-        Step(LOAD, NUMBER),
+        FilterInstruction(LOAD, ARCHITECTURE),
+        FilterInstruction(EQUAL, architecture, then=1),
+        FilterInstruction(RETURN, KILL),
+        FilterInstruction(LOAD, NUMBER),
     ]
     if architecture == 0xC000003E:  # x32: the same architecture with other numbers, and a history of vulnerabilities
-        steps += [Step(NOT_LESS, 0x40000000, otherwise=1), Step(RETURN, KILL)]
+        steps += [FilterInstruction(NOT_LESS, 0x40000000, otherwise=1), FilterInstruction(RETURN, KILL)]
     return _pack_steps(steps)
 
 
-def assemble(rules: Iterable[Rule], answers: dict[int, int] | None = None) -> bytes:
+def assemble(rules: Iterable[SyscallRule], answers: dict[int, int] | None = None) -> bytes:
     """Return a piece of a program: rules, and `answers`, calls with their own errors. Pieces can be concatenated."""
-    steps: list[Step] = []
+    steps: list[FilterInstruction] = []
     for number, error in (answers or {}).items():
-        steps += [Step(EQUAL, number, otherwise=1), Step(RETURN, ERROR | error)]
+        steps += [FilterInstruction(EQUAL, number, otherwise=1), FilterInstruction(RETURN, ERROR | error)]
     for rule in rules:
         steps += _assemble_rule(rule)
     return _pack_steps(steps)
 
 
-def _pack_steps(steps: Iterable[Step]) -> bytes:
+def _pack_steps(steps: Iterable[FilterInstruction]) -> bytes:
     return b"".join(step.packed() for step in steps)
 
 
-def _assemble_rule(rule: Rule) -> list[Step]:
+def _assemble_rule(rule: SyscallRule) -> list[FilterInstruction]:
     """Return the steps of a rule, which end with the number of the call loaded again."""
     body = [step for condition in rule.conditions for step in _assemble_condition(condition)]
-    body.append(Step(RETURN, ALLOW))
+    body.append(FilterInstruction(RETURN, ALLOW))
     if rule.conditions:
-        body.append(Step(LOAD, NUMBER))  # where a condition did not hold; the next rule compares the number again
+        body.append(
+            FilterInstruction(LOAD, NUMBER)
+        )  # where a condition did not hold; the next rule compares the number again
     inner = _resolve_jumps(body)
-    return [Step(EQUAL, rule.number, otherwise=len(inner)), *inner]
+    return [FilterInstruction(EQUAL, rule.number, otherwise=len(inner)), *inner]
 
 
 _FAIL = 255  # in the place of a distance: a jump to the end of the rule
 
 
-def _assemble_condition(condition: Argument) -> list[Step]:
+def _assemble_condition(condition: Argument) -> list[FilterInstruction]:
     """Return the steps that compare both halves of an argument: each comparison sees only 32 bits of it."""
     mask_low, mask_high = condition.mask & 0xFFFFFFFF, condition.mask >> 32
     low, high = ARGUMENTS + 8 * condition.index, ARGUMENTS + 8 * condition.index + 4  # little endian
     (upper,) = {value >> 32 for value in condition.values}
-    steps = [Step(LOAD, high), Step(AND, mask_high), Step(EQUAL, upper, otherwise=_FAIL)]
-    steps += [Step(LOAD, low), Step(AND, mask_low)]
+    steps = [
+        FilterInstruction(LOAD, high),
+        FilterInstruction(AND, mask_high),
+        FilterInstruction(EQUAL, upper, otherwise=_FAIL),
+    ]
+    steps += [FilterInstruction(LOAD, low), FilterInstruction(AND, mask_low)]
     values = [value & 0xFFFFFFFF for value in condition.values]
     for place, value in enumerate(values):
         left = len(values) - place - 1
-        steps.append(Step(EQUAL, value, then=left, otherwise=0 if left else _FAIL))
+        steps.append(FilterInstruction(EQUAL, value, then=left, otherwise=0 if left else _FAIL))
     return steps
 
 
-def _resolve_jumps(body: Sequence[Step]) -> list[Step]:
+def _resolve_jumps(body: Sequence[FilterInstruction]) -> list[FilterInstruction]:
     """Return the steps with distances for those that jump to the last step, which loads the number again."""
     last = len(body) - 1
     return [
-        Step(step.code, step.value, step.then, last - place - 1) if step.otherwise == _FAIL else step
+        FilterInstruction(step.code, step.value, step.then, last - place - 1) if step.otherwise == _FAIL else step
         for place, step in enumerate(body)
     ]
 
@@ -171,7 +182,7 @@ _QUESTIONS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS, TIOCGWI
 
 def confine_arguments(machine: Machine, own_pid: int, *, writing: bool) -> bytes:
     """Return the program for a worker with this process number."""
-    abort = Rule(NUMBERS[machine]["tgkill"], (Argument(0, (own_pid,), _INT),))  # for abort() and similar
+    abort = SyscallRule(NUMBERS[machine]["tgkill"], (Argument(0, (own_pid,), _INT),))  # for abort() and similar
     return program(ARCHITECTURES[machine], errno.EPERM, [abort], common(machine, writing=writing))
 
 
@@ -179,11 +190,11 @@ def confine_arguments(machine: Machine, own_pid: int, *, writing: bool) -> bytes
 def common(machine: Machine, *, writing: bool) -> bytes:
     """Return the rules that are the same for all workers; a zygote assembles them before it forks."""
     numbers = NUMBERS[machine]
-    rules = [Rule(numbers[name]) for name in sorted(FREE | WRITING if writing else FREE) if name in numbers]
+    rules = [SyscallRule(numbers[name]) for name in sorted(FREE | WRITING if writing else FREE) if name in numbers]
 
     def allow(name: str, *conditions: Argument) -> None:
         if name in numbers:
-            rules.append(Rule(numbers[name], conditions))
+            rules.append(SyscallRule(numbers[name], conditions))
 
     for name, flags in (("open", 1), ("openat", 2)):
         allow(name, *(() if writing else (Argument(flags, (0,), _CHANGES),)))

@@ -55,7 +55,7 @@ HINTS = {
 }
 
 
-class RefusedError(PermissionError):
+class ActionRefusedError(PermissionError):
     """The refusal of an action; an OSError, so that libraries which can do without the action go on."""
 
     def __init__(self, message: str, hint: str) -> None:
@@ -64,7 +64,7 @@ class RefusedError(PermissionError):
         self.hint = hint
 
 
-class Ledger:
+class FilesRead:
     """The files that were read and the directories that were listed, of the repository and elsewhere."""
 
     def __init__(self, root: Path, packages: str) -> None:
@@ -105,19 +105,19 @@ def _list_installed() -> tuple[str, ...]:
     return tuple(path + os.sep for path in {*paths, *map(os.path.realpath, paths)})
 
 
-def stand_guard(root: Path, packages: str = "") -> Ledger:
+def stand_guard(root: Path, packages: str = "") -> FilesRead:
     """Refuse what a stack cannot do in this process from now on, for good; return the ledger of what it reads."""
-    ledger = Ledger(root, packages)
+    ledger = FilesRead(root, packages)
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event in _FORBIDDEN:
             message = _FORBIDDEN[event]
-            raise RefusedError(message, HINTS[message])
+            raise ActionRefusedError(message, HINTS[message])
         if event == "open" or (event in ("os.listdir", "os.scandir") and not _called_by_import()):
             ledger.note(event, arguments[0])
 
     def refuse_exit(_code: int = 0) -> NoReturn:
-        raise RefusedError(_PROCESS, "return from the function, or raise an error")
+        raise ActionRefusedError(_PROCESS, "return from the function, or raise an error")
 
     os._exit = refuse_exit  # type: ignore[assignment]
     os.abort = refuse_exit

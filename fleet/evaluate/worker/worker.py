@@ -31,7 +31,7 @@ import fleet.apps
 from fleet.evaluate import explain, perturbation
 from fleet.evaluate.protocol import UNCONFINED, WATCHDOG_SECONDS, Job, Task
 from fleet.evaluate.sandbox import confine
-from fleet.evaluate.sandbox.confine import Cell
+from fleet.evaluate.sandbox.confine import Confinement
 from fleet.evaluate.sandbox.level import Layer
 from fleet.evaluate.worker import load
 from fleet.evaluate.worker.guard import stand_guard
@@ -85,7 +85,7 @@ def tell(descriptor: int, error: Exception) -> None:
     AnswerPipe(descriptor).give(UNCONFINED + f"{type(error).__name__}: {error}".encode(errors="replace")[:1000])
 
 
-def work(request: bytes, descriptor: int, cell: Cell) -> NoReturn:
+def work(request: bytes, descriptor: int, cell: Confinement) -> NoReturn:
     """Do the job and end the process."""
     answer = AnswerPipe(descriptor)
     ballast = bytearray(_BALLAST)
@@ -154,7 +154,7 @@ def _describe_result(message: str, place: tuple[str, int]) -> dict[str, Any]:
     return _make_problem(f"the result {message}", hint, *place)
 
 
-def _impose_limits(job: Job, answer: AnswerPipe, cell: Cell) -> None:
+def _impose_limits(job: Job, answer: AnswerPipe, cell: Confinement) -> None:
     """Impose the limits of the job on this process, and have it report the line that hits one."""
     limits = job.limits
     _set_alarm(signal.SIGALRM, job, answer, explain.time_exceeded(limits))

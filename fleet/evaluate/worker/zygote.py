@@ -32,7 +32,7 @@ import orjson
 from fleet.evaluate import perturbation, processes, protocol
 from fleet.evaluate.sandbox import confine, mounts
 from fleet.evaluate.sandbox.cgroup import WorkerCgroup, needed
-from fleet.evaluate.sandbox.confine import Cell
+from fleet.evaluate.sandbox.confine import Confinement
 from fleet.evaluate.sandbox.level import OF_NAMESPACES, Layer, Sandbox, from_bits
 from fleet.evaluate.sandbox.probe import Probing
 from fleet.evaluate.worker import load, worker
@@ -52,7 +52,7 @@ class Running:
 class Zygote:
     """The loop that takes requests and keeps the workers' processes."""
 
-    def __init__(self, control: socket.socket, cell: Cell, group: WorkerCgroup, *, loose: bool) -> None:
+    def __init__(self, control: socket.socket, cell: Confinement, group: WorkerCgroup, *, loose: bool) -> None:
         self._control = control
         self._cell = cell
         self._group = group
@@ -88,7 +88,7 @@ class Zygote:
         finally:
             self._end_all()
 
-    def _take(self, request: protocol.Request) -> None:
+    def _take(self, request: protocol.WorkerRequest) -> None:
         if request.verb == protocol.RUN_REQUEST:
             self._start(request)
             return
@@ -96,7 +96,7 @@ class Zygote:
             if running.run == request.run:
                 _kill_group(running.pid)
 
-    def _start(self, request: protocol.Request) -> None:
+    def _start(self, request: protocol.WorkerRequest) -> None:
         own_pid = os.getpid()
         left_out = from_bits(request.without)
         try:
@@ -123,7 +123,7 @@ class Zygote:
             self._allowed = (bytes_, tasks)
             self._group.limit(*self._allowed)
 
-    def _become_worker(self, zygote: int, request: protocol.Request, cell: Cell) -> None:
+    def _become_worker(self, zygote: int, request: protocol.WorkerRequest, cell: Confinement) -> None:
         """Do the job in the new child; never return."""
         try:
             with contextlib.suppress(OSError):
@@ -250,7 +250,7 @@ def main() -> None:
     layers = sandbox.layers(report.level)
     if not layers.isdisjoint(OF_NAMESPACES):
         confine.enter(layers)
-    cell = Cell(layers, view)
+    cell = Confinement(layers, view)
     cell.prepare()
     gc.freeze()  # memory shared with the workers stays shared: their collector does not touch it
     gc.enable()

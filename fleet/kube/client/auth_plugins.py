@@ -21,7 +21,7 @@ from typing import Any
 from fleet.errors import AccessError
 from fleet.kube.client import kubeconfig
 from fleet.kube.client.credentials import Plain
-from fleet.kube.client.kubeconfig import Access, Section
+from fleet.kube.client.kubeconfig import ContextAccess, Section
 
 EXEC_SECONDS = 60.0  # a plugin may open a browser, but not for ever
 EARLY = datetime.timedelta(seconds=30)
@@ -41,12 +41,12 @@ class PluginResult:
 class PluginCredentials(Plain):
     """Credentials of a kubeconfig's context whose user has a plugin or a provider."""
 
-    def __init__(self, access: Access, path: Path | None, given: PluginResult) -> None:
+    def __init__(self, access: ContextAccess, path: Path | None, given: PluginResult) -> None:
         self._given = given
         super().__init__(access, path)
 
     @classmethod
-    async def load(cls, access: Access, path: Path | None = None) -> PluginCredentials:
+    async def load(cls, access: ContextAccess, path: Path | None = None) -> PluginCredentials:
         try:
             result = await _load_result(access)
         except (ValueError, OSError) as problem:
@@ -69,11 +69,11 @@ class PluginCredentials(Plain):
         self._given = await _load_result(access)
         return await super().renew()
 
-    def _certificate(self, access: Access) -> tuple[bytes | None, bytes | None]:
+    def _certificate(self, access: ContextAccess) -> tuple[bytes | None, bytes | None]:
         return self._given.pair if self._given.pair[0] else super()._certificate(access)
 
 
-async def _load_result(access: Access) -> PluginResult:
+async def _load_result(access: ContextAccess) -> PluginResult:
     if not str(access.cluster.values.get("server") or "").startswith("https://"):
         return PluginResult()  # nothing that proves who asks goes over a connection without TLS
     if access.plugin:
@@ -82,7 +82,7 @@ async def _load_result(access: Access) -> PluginResult:
     return await _read_oidc_token(access, provider) if provider else PluginResult()
 
 
-async def _run_plugin(access: Access, plugin: dict[str, Any]) -> PluginResult:
+async def _run_plugin(access: ContextAccess, plugin: dict[str, Any]) -> PluginResult:
     command, version = plugin.get("command"), plugin.get("apiVersion")
     if not isinstance(command, str) or not command or version not in VERSIONS:
         raise ValueError(f"its plugin needs a command and an apiVersion that is one of {', '.join(VERSIONS)}")
@@ -177,7 +177,7 @@ def _describe_cluster(cluster: Section) -> dict[str, Any]:
     return {name: value for name, value in description.items() if value} | {"config": config[0] if config else None}
 
 
-async def _read_oidc_token(access: Access, provider: dict[str, Any]) -> PluginResult:
+async def _read_oidc_token(access: ContextAccess, provider: dict[str, Any]) -> PluginResult:
     """Return the token of an OIDC provider, refreshed by the `kubernetes` package, which is slow to load."""
     if provider.get("name") != "oidc":
         raise ValueError(

@@ -29,7 +29,7 @@ from fleet.errors import FleetError
 from fleet.kube.client import errors, limits
 from fleet.kube.client.connection import Check, StreamedResponse
 from fleet.kube.client.credentials import Credentials
-from fleet.kube.client.errors import BrokenError, Place, may_pass, refused
+from fleet.kube.client.errors import BrokenError, RequestTarget, may_pass, refused
 from fleet.kube.client.kubeconfig import Headers
 from fleet.kube.client.limits import ConcurrencyLimit, Patience
 from fleet.kube.client.pool import ConnectionPool, allow
@@ -113,7 +113,7 @@ class Client:
         self._reached = False
         self._dated: tuple[str | None, float] = (None, 0.0)
         self._discovery: Discovery | None = None
-        self.place = Place(self.cluster, "", context or "")
+        self.place = RequestTarget(self.cluster, "", context or "")
 
     @classmethod
     def of(cls, kubeconfig: Path | str | None = None, context: str | None = None, **rest: Any) -> Client:
@@ -127,7 +127,7 @@ class Client:
             else Credentials.from_kubeconfig(self._kubeconfig, self._context)
         )
         self.cluster = self.cluster or self._credentials.context
-        self.place = Place(self.cluster, self._credentials.server, self._credentials.context)
+        self.place = RequestTarget(self.cluster, self._credentials.server, self._credentials.context)
         self._open()
         return self
 

@@ -26,7 +26,7 @@ class StaleError(BrokenError):
     """Error for a connection that was closed before anything of an answer came."""
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One connection, with one request at a time: `send`, then what is read of the answer, then `finish`."""
 
     _transport: asyncio.Transport
@@ -212,7 +212,7 @@ class Connection(asyncio.Protocol):
 class StreamedResponse:
     """An answer whose body is read as it comes, until the request ends."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: HttpConnection) -> None:
         self._connection = connection
         self.status = connection.parser.status
         self.headers = connection.parser.headers

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.errors import AccessError, ConfigurationError
 from fleet.kube.client import kubeconfig
-from fleet.kube.client.kubeconfig import Access, Headers, Section
+from fleet.kube.client.kubeconfig import ContextAccess, Headers, Section
 from fleet.kube.client.proxy import choose_proxy
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Credentials(ABC):
             raise ConfigurationError("this is not a pod with a service account")
         address = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
         cluster = Section({"server": address, "certificate-authority": str(authority)}, SERVICE_ACCOUNT)
-        return Plain(Access("", cluster, Section({"tokenFile": str(token)}, SERVICE_ACCOUNT)))
+        return Plain(ContextAccess("", cluster, Section({"tokenFile": str(token)}, SERVICE_ACCOUNT)))
 
     @property
     def expired(self) -> bool:
@@ -111,13 +111,13 @@ class Plain(Credentials):
     As with kubectl, credentials are never sent without TLS.
     """
 
-    def __init__(self, access: Access, path: Path | None = None) -> None:
+    def __init__(self, access: ContextAccess, path: Path | None = None) -> None:
         self.context = access.context
         self._path = path
         self._token: tuple[str, float] = ("", 0.0)
         self._take(access)
 
-    def _take(self, access: Access) -> None:
+    def _take(self, access: ContextAccess) -> None:
         cluster, user = access.cluster, access.user
         self.server = str(cluster.values.get("server") or "").rstrip("/")
         try:
@@ -135,11 +135,11 @@ class Plain(Credentials):
         except (OSError, ValueError) as problem:  # ssl.SSLError is an OSError, binascii.Error a ValueError
             raise self._unusable(access, problem) from problem
 
-    def _unusable(self, access: Access, problem: Exception) -> AccessError:
+    def _unusable(self, access: ContextAccess, problem: Exception) -> AccessError:
         where = os.pathsep.join(map(str, kubeconfig.kubeconfig_files(self._path)))
         return kubeconfig.unusable_kubeconfig(where, access.context, problem)
 
-    def _certificate(self, access: Access) -> tuple[bytes | None, bytes | None]:
+    def _certificate(self, access: ContextAccess) -> tuple[bytes | None, bytes | None]:
         return access.user.content("client-certificate"), access.user.content("client-key")
 
     def _of_user(self, user: Section) -> str | None:

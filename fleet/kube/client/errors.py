@@ -108,7 +108,7 @@ def may_pass(problem: BaseException) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RequestTarget:
     """The cluster that a request went to, in the words of the user."""
 
     cluster: str
@@ -166,7 +166,7 @@ def asked(method: str, path: str) -> RequestContext:
     return RequestContext(verb, f"{parts[0]}.{group}" if group else parts[0], namespace, name)
 
 
-def error_of_response(place: Place, what: RequestContext, status: int, body: Any) -> FleetError:
+def error_of_response(place: RequestTarget, what: RequestContext, status: int, body: Any) -> FleetError:
     """Return the error for an answer that is not a success."""
     message = error_text(body) or f"HTTP {status}"
     if complaints := refused(status, message):
@@ -204,7 +204,7 @@ def error_of_response(place: Place, what: RequestContext, status: int, body: Any
     return kind(f"{place}: {what} failed: {message}", hint=hint)
 
 
-def error_of_redirect(place: Place, what: RequestContext, status: int, location: str) -> FleetError:
+def error_of_redirect(place: RequestTarget, what: RequestContext, status: int, location: str) -> FleetError:
     """Return the error for an answer that points elsewhere: it is not followed, and nothing was done here."""
     try:
         target = urlsplit(location)
@@ -218,7 +218,7 @@ def error_of_redirect(place: Place, what: RequestContext, status: int, location:
     )
 
 
-def error_of_connection(place: Place, what: RequestContext, problem: BaseException) -> FleetError:
+def error_of_connection(place: RequestTarget, what: RequestContext, problem: BaseException) -> FleetError:
     """Return the error for a request that got no answer.
 
     What it asked for may have happened: never read it as "no".

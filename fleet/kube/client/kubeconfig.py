@@ -52,7 +52,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ContextAccess:
     """What a context says: the cluster's address and the user's credentials."""
 
     context: str
@@ -95,7 +95,7 @@ class Access:
             headers[f"Impersonate-Extra-{quote(name, safe=_HEADER_SIGNS)}"] = tuple(extra)
         return headers
 
-    def checked(self) -> Access:
+    def checked(self) -> ContextAccess:
         """Return this access. Raise ValueError or TypeError for what kubectl refuses.
 
         Of two answers to one question, neither is taken.
@@ -149,7 +149,7 @@ def kubeconfig_files(path: Path | None = None) -> list[Path]:
     return [Path.home() / ".kube" / "config"]
 
 
-def read_kubeconfig(path: Path | None = None, context: str | None = None) -> Access:
+def read_kubeconfig(path: Path | None = None, context: str | None = None) -> ContextAccess:
     """Return what the context (None: the current one) says; of entries with the same name, the first file's counts.
 
     Raise AccessError if there is no such kubeconfig or context or it cannot be used, ConfigurationError if a file is no
@@ -177,7 +177,7 @@ def read_kubeconfig(path: Path | None = None, context: str | None = None) -> Acc
             if settings.get("user")
             else Section({}, entry.directory)
         )
-        return Access(str(name), _unwrap_section(cluster, "cluster"), _unwrap_section(user, "user")).checked()
+        return ContextAccess(str(name), _unwrap_section(cluster, "cluster"), _unwrap_section(user, "user")).checked()
     except (ValueError, TypeError, AttributeError) as problem:
         raise unusable_kubeconfig(where, context, problem) from problem
 

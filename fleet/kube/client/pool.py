@@ -27,7 +27,7 @@ from fleet.kube.client.connection import (
     CONNECT_SECONDS,
     READ_SECONDS,
     Check,
-    Connection,
+    HttpConnection,
     StaleError,
     StreamedResponse,
 )
@@ -86,7 +86,7 @@ class ConnectionPool:
         if proxy and tls is None:  # the proxy gets the requests themselves, so each says where it is to go
             self._origin = f"http://{parts.netloc}"
             self._headers |= _proxy_authorization(proxy)
-        self._idle: list[Connection] = []
+        self._idle: list[HttpConnection] = []
         self._closed = False
 
     async def read(self, path: str, headers: Headers) -> RawResponse:
@@ -136,7 +136,7 @@ class ConnectionPool:
         while self._idle:
             self._idle.pop().drop()
 
-    async def _open_stream(self, request: bytes, silence: float) -> Connection:
+    async def _open_stream(self, request: bytes, silence: float) -> HttpConnection:
         while True:
             kept = self._kept()
             connection = kept or await self._connect()
@@ -161,14 +161,14 @@ class ConnectionPool:
             raise BrokenError(problem, sent=False) from problem
         return f"{method} {target} HTTP/1.1\r\n{lines}\r\n".encode()
 
-    def _release(self, connection: Connection) -> None:
+    def _release(self, connection: HttpConnection) -> None:
         """Keep a connection for the next request if it can take one; close it in every other case."""
         if connection.finish() and not self._closed:
             self._idle.append(connection)
         else:
             connection.drop()
 
-    def _kept(self) -> Connection | None:
+    def _kept(self) -> HttpConnection | None:
         while self._idle:
             connection = self._idle.pop()
             if connection.is_open:
@@ -176,7 +176,7 @@ class ConnectionPool:
             connection.drop()
         return None
 
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> HttpConnection:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 if self._proxy:
@@ -189,7 +189,7 @@ class ConnectionPool:
         except OSError as problem:
             raise BrokenError(problem, sent=False) from problem
 
-    async def _connect_through(self, proxy: str) -> Connection:
+    async def _connect_through(self, proxy: str) -> HttpConnection:
         """Return a connection to the server through a tunnel of the proxy's; to the proxy itself if there is no TLS."""
         parts = urlsplit(proxy)
         host, is_private = parts.hostname or "", parts.scheme == "https"
@@ -214,10 +214,10 @@ class ConnectionPool:
         return connection
 
 
-async def _dial(host: str, port: int, tls: ssl.SSLContext | None, server_name: str | None) -> Connection:
+async def _dial(host: str, port: int, tls: ssl.SSLContext | None, server_name: str | None) -> HttpConnection:
     loop = asyncio.get_running_loop()
     _, connection = await loop.create_connection(
-        lambda: Connection(loop), host, port, ssl=tls, server_hostname=server_name, happy_eyeballs_delay=0.25
+        lambda: HttpConnection(loop), host, port, ssl=tls, server_hostname=server_name, happy_eyeballs_delay=0.25
     )
     return connection
 

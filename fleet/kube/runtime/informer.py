@@ -26,7 +26,7 @@ from fleet.kube.client.client import Client
 from fleet.kube.client.limits import Patience
 from fleet.kube.discovery import Resource
 from fleet.kube.list_watch import EventKind, Interruption, ListWatch, WatchEvent
-from fleet.kube.objects import Scope
+from fleet.kube.objects import ObjectScope
 from fleet.kube.runtime.cache import Cache, Name
 from fleet.kube.runtime.memory_budget import REST_SECONDS, MemoryBudget, Share, TooMuchError
 
@@ -58,7 +58,7 @@ class Informer:
 
     def __post_init__(self) -> None:
         labels = ",".join(f"{name}={value}" for name, value in self.cache.labels.items())
-        scope = Scope(self.cache.resource, self.cache.namespace, labels=labels)
+        scope = ObjectScope(self.cache.resource, self.cache.namespace, labels=labels)
         self.loop = ListWatch(self.client, scope, self.silence, self.patience, self.streams_lists)
 
     async def run(self) -> None:

@@ -23,7 +23,7 @@ from fleet.lab.files import write_file
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ClusterAccess:
     """The credentials with which one user reaches one cluster."""
 
     context: str
@@ -33,7 +33,7 @@ class Access:
     key: Path
 
 
-def save_kubeconfig(file: Path, accesses: list[Access]) -> Path:
+def save_kubeconfig(file: Path, accesses: list[ClusterAccess]) -> Path:
     """Write a kubeconfig with all data inside it, so that it can be copied; the first context is current."""
     document: dict[str, Any] = {"apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": []}
     document["current-context"] = accesses[0].context if accesses else ""
@@ -62,14 +62,14 @@ TIMEOUT = 5  # seconds
 FAILED, OVERLOADED, TOO_MANY = 400, 500, 429
 
 
-class RefusedError(ResourceError):
+class RequestRefusedError(ResourceError):
     """A request that the API server looked at and refused."""
 
 
 class Api:
     """A cluster's API server, as the user of `access`. Methods raise ResourceError when a request fails."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: ClusterAccess) -> None:
         self._access = access
         try:
             context = ssl.create_default_context(cafile=str(access.authority))
@@ -99,7 +99,7 @@ class Api:
 
     def delete(self, manifest: dict[str, Any]) -> None:
         """Begin to delete an object; it may be gone already."""
-        with contextlib.suppress(RefusedError):
+        with contextlib.suppress(RequestRefusedError):
             self._request("DELETE", _object_path(manifest))
 
     def _request(self, verb: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> bytes:
@@ -117,7 +117,7 @@ class Api:
         if response.status >= FAILED:
             is_refused = response.status < OVERLOADED and response.status != TOO_MANY
             text = content.decode(errors="replace").strip()[:600]
-            kind = RefusedError if is_refused else ResourceError
+            kind = RequestRefusedError if is_refused else ResourceError
             raise kind(f"{verb} {path} in {self._access.context}: {response.status} {text}")
         return content
 

@@ -21,7 +21,7 @@ from fleet.lab.files import write_file
 LIFE = datetime.timedelta(days=3650)
 
 
-class Authority:
+class LabAuthority:
     """The certificate authority kept in `directory`."""
 
     def __init__(self, directory: Path) -> None:

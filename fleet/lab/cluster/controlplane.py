@@ -9,8 +9,8 @@ from pathlib import Path
 import yaml
 
 from fleet.lab.cluster import api
-from fleet.lab.cluster.api import Access
-from fleet.lab.cluster.certificates import Authority
+from fleet.lab.cluster.api import ClusterAccess
+from fleet.lab.cluster.certificates import LabAuthority
 from fleet.lab.files import write_file
 from fleet.lab.programs import packages
 from fleet.lab.programs.binaries import Binaries
@@ -65,7 +65,7 @@ class ControlPlane:
         self.spec = spec
         self.directory = directory
         self.binaries = binaries
-        self.authority = Authority(directory / "pki")
+        self.authority = LabAuthority(directory / "pki")
 
     @property
     def audit_log(self) -> Path:
@@ -74,21 +74,21 @@ class ControlPlane:
     def log(self, program: str) -> Path:
         return self.directory / "logs" / f"{program}.log"
 
-    def create_authority(self) -> Access:
+    def create_authority(self) -> ClusterAccess:
         """Make what precedes any program, an authority and its administrator, and return the access."""
         self.authority.make()
         return self.access(ADMIN, ADMIN, ["system:masters"])
 
-    def admin(self) -> Access:
+    def admin(self) -> ClusterAccess:
         """Return the administrator's access; its files exist once the authority was made."""
         return self._access(*self.authority.pair(ADMIN))
 
-    def access(self, file: str, user: str, groups: Sequence[str] = ()) -> Access:
+    def access(self, file: str, user: str, groups: Sequence[str] = ()) -> ClusterAccess:
         """Issue a user's certificate, and return the access with it."""
         return self._access(*self.authority.issue(file, user, groups=groups))
 
-    def _access(self, certificate: Path, key: Path) -> Access:
-        return Access(self.spec.name, self.spec.server, self.authority.certificate_file, certificate, key)
+    def _access(self, certificate: Path, key: Path) -> ClusterAccess:
+        return ClusterAccess(self.spec.name, self.spec.server, self.authority.certificate_file, certificate, key)
 
     def kubeconfig(self, program: str, user: str = "") -> Path:
         access = self.access(program, user or f"system:{program}")

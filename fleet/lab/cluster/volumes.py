@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fleet.errors import ConfigurationError, NotFoundError
-from fleet.lab.cluster.api import Api, RefusedError
+from fleet.lab.cluster.api import Api, RequestRefusedError
 from fleet.lab.programs import process
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ MOUNTS = Path("kubelet/plugins/kubernetes.io/local-volume/mounts")  # below a no
 
 
 @dataclass(frozen=True, slots=True)
-class Volume:
+class LabVolume:
     """A volume that the lab provisioned on a real node."""
 
     name: str  # of the PersistentVolume
@@ -97,12 +97,12 @@ class Volume:
     mount: Path | None  # the same as the machine reaches it, None while no pod uses it or its node is down
 
 
-def find_claim_volume(lab: Lab, cluster: str, namespace: str, claim: str) -> Volume:
+def find_claim_volume(lab: Lab, cluster: str, namespace: str, claim: str) -> LabVolume:
     """Find the volume of a bound claim; raise NotFoundError if there is none."""
     return _read_volume(lab, cluster, _real_cluster_api(lab, cluster), namespace, claim)
 
 
-def find_pod_volumes(lab: Lab, cluster: str, namespace: str, pod: str) -> list[Volume]:
+def find_pod_volumes(lab: Lab, cluster: str, namespace: str, pod: str) -> list[LabVolume]:
     """Find the volumes of a pod's claims, in the order of its specification."""
     api = _real_cluster_api(lab, cluster)
     manifest = _get_object(api, f"/api/v1/namespaces/{namespace}/pods/{pod}", f"pod {pod!r} in {namespace!r}")
@@ -121,7 +121,7 @@ def _real_cluster_api(lab: Lab, cluster: str) -> Api:
     return lab.api(spec)
 
 
-def _read_volume(lab: Lab, cluster: str, api: Api, namespace: str, claim: str) -> Volume:
+def _read_volume(lab: Lab, cluster: str, api: Api, namespace: str, claim: str) -> LabVolume:
     """Return the volume of a claim; raise NotFoundError if it has none yet."""
     claim_name = f"claim {claim!r} in {namespace!r}"
     manifest = _get_object(api, f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}", claim_name)
@@ -137,7 +137,7 @@ def _read_volume(lab: Lab, cluster: str, api: Api, namespace: str, claim: str) -
     directory = next(worker.directory for worker in lab.nodes(lab.spec.cluster(cluster)) if worker.name == node)
     target = directory / MOUNTS / name
     mount = _find_mount(lab, cluster, node, target)
-    return Volume(name, cluster, namespace, claim, node, file, _attached_device(link, file), target, mount)
+    return LabVolume(name, cluster, namespace, claim, node, file, _attached_device(link, file), target, mount)
 
 
 def _attached_device(link: Path, file: Path) -> Path | None:
@@ -161,5 +161,5 @@ def _find_mount(lab: Lab, cluster: str, node: str, target: Path) -> Path | None:
 def _get_object(api: Api, path: str, thing: str) -> dict[str, Any]:
     try:
         return api.get(path)
-    except RefusedError as error:
+    except RequestRefusedError as error:
         raise NotFoundError(f"there is no {thing}: {error}") from None

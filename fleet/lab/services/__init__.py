@@ -5,6 +5,6 @@ may have services and no cluster.
 """
 
 from fleet.lab.services.lifecycle import SERVICES, find_service, read_status, start_services, stop_services
-from fleet.lab.services.service import Record
+from fleet.lab.services.service import ServiceRecord
 
-__all__ = ["SERVICES", "Record", "find_service", "read_status", "start_services", "stop_services"]
+__all__ = ["SERVICES", "ServiceRecord", "find_service", "read_status", "start_services", "stop_services"]

@@ -13,7 +13,7 @@ from fleet.lab.cluster.controlplane import LOW_MEMORY, Program
 from fleet.lab.files import write_file
 from fleet.lab.programs import packages
 from fleet.lab.programs.build import GITEA, MODULES, build_module
-from fleet.lab.services.service import Record, Service, is_answering
+from fleet.lab.services.service import ServiceKind, ServiceRecord, is_answering
 
 TITLE = f"Gitea {GITEA}"
 HEALTH = "/api/healthz"
@@ -31,7 +31,7 @@ def credentials() -> tuple[str, str]:
     return ADMINISTRATOR, secrets.token_hex(12)
 
 
-def program(record: Record, programs: Path) -> Program:
+def program(record: ServiceRecord, programs: Path) -> Program:
     """Write the forge's certificate and settings, and return the program to start."""
     record.certify()
     write_file(_settings_file(record), _format_settings(settings(record, programs)), 0o600)
@@ -39,16 +39,16 @@ def program(record: Record, programs: Path) -> Program:
     return Program(record.role, command, record.log, f"{record.url}{HEALTH}", (record.address, record.port), LOW_MEMORY)
 
 
-def _settings_file(record: Record) -> Path:
+def _settings_file(record: ServiceRecord) -> Path:
     return record.directory / "app.ini"
 
 
-def _derive_secret(record: Record, purpose: str) -> str:
+def _derive_secret(record: ServiceRecord, purpose: str) -> str:
     """Return a secret under which the forge stores data: the same at every start, and nothing more to keep."""
     return hashlib.sha256(f"{purpose} {record.secret}".encode()).hexdigest()
 
 
-def settings(record: Record, programs: Path) -> dict[str, dict[str, object]]:
+def settings(record: ServiceRecord, programs: Path) -> dict[str, dict[str, object]]:
     """Return the forge's settings by section. What a lab does not need is off; nothing is asked of the Internet."""
     data = record.directory
     certificate, key = record.authority.pair(record.name)
@@ -110,7 +110,7 @@ def _format_settings(sections: dict[str, dict[str, object]]) -> str:
     return "\n".join([*lines, ""])
 
 
-def complete(record: Record, programs: Path) -> None:
+def complete(record: ServiceRecord, programs: Path) -> None:
     """Make the administrator, if the forge does not have it yet."""
     if is_answering(f"{record.url}/api/v1/user", record.user, record.secret, trust=record.trust):
         return
@@ -124,7 +124,7 @@ def complete(record: Record, programs: Path) -> None:
         raise ResourceError(f"the forge's administrator could not be made: {output}")
 
 
-def environment(record: Record) -> dict[str, str]:
+def environment(record: ServiceRecord) -> dict[str, str]:
     """Return the environment for clients of the forge, its administrator's secret included."""
     login = f"{record.scheme}://{record.user}:{record.secret}@{record.address}:{record.port}"
     return {
@@ -139,4 +139,4 @@ def environment(record: Record) -> dict[str, str]:
     }
 
 
-FORGE = Service("forge", TITLE, PORT, HEALTH, build, credentials, program, complete, "https", environment)
+FORGE = ServiceKind("forge", TITLE, PORT, HEALTH, build, credentials, program, complete, "https", environment)

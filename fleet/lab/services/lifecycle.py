@@ -38,7 +38,7 @@ from fleet.lab.programs.launch import PATIENCE, launch, wait_until
 from fleet.lab.programs.process import Identity
 from fleet.lab.services.forge import FORGE
 from fleet.lab.services.s3 import S3
-from fleet.lab.services.service import Record, Service, is_answering, read_records
+from fleet.lab.services.service import ServiceKind, ServiceRecord, is_answering, read_records
 from fleet.lab.spec import LabSpec
 
 LOOPBACK = "127.0.0.1"
@@ -106,14 +106,14 @@ GRACE = 10  # seconds for a service to end by itself
 STUCK_AFTER = 20  # seconds for one that runs to say that it serves, before it counts as stuck
 
 
-def find_service(name: str) -> Service:
+def find_service(name: str) -> ServiceKind:
     """Return a service by its name; raise NotFoundError if there is none."""
     if name not in SERVICES:
         raise NotFoundError(f"there is no service {name!r}", hint=f"there are: {', '.join(SERVICES)}")
     return SERVICES[name]
 
 
-def start_services(lab: str, names: Sequence[str], *, owner: Identity | None = None) -> list[Record]:
+def start_services(lab: str, names: Sequence[str], *, owner: Identity | None = None) -> list[ServiceRecord]:
     """Start services in a lab, and return their records.
 
     The lab is made if it does not exist; a service that answers is left alone.
@@ -134,7 +134,7 @@ def _ensure_lab(lab: str, owner: Identity | None) -> None:
         LabSpec(lab, (), owner=owner).save()
 
 
-def _converge_service(lab: str, kind: Service, programs: Path) -> Record:
+def _converge_service(lab: str, kind: ServiceKind, programs: Path) -> ServiceRecord:
     """Start a service unless it answers, wait until it does, and complete it."""
     record = _ensure_record(lab, kind)
     started = []
@@ -151,7 +151,7 @@ def _converge_service(lab: str, kind: Service, programs: Path) -> Record:
     return record
 
 
-def _ensure_record(lab: str, kind: Service) -> Record:
+def _ensure_record(lab: str, kind: ServiceKind) -> ServiceRecord:
     """Return what was decided at a service's first start, which this may be."""
     existing = read_records(lab)
     if kind.name in existing:
@@ -161,25 +161,27 @@ def _ensure_record(lab: str, kind: Service) -> Record:
         return record
     with lock_addresses():
         address = next((record.address for record in existing.values()), "") or choose_address()
-        record = Record(lab, kind.name, address, choose_port(address, kind.port), *kind.credentials(), kind.scheme)
+        record = ServiceRecord(
+            lab, kind.name, address, choose_port(address, kind.port), *kind.credentials(), kind.scheme
+        )
         record.save()
     return record
 
 
-def _is_serving(record: Record, kind: Service) -> bool:
+def _is_serving(record: ServiceRecord, kind: ServiceKind) -> bool:
     return bool(_service_processes(record)) and is_answering(
         f"{record.url}{kind.health}", timeout=STUCK_AFTER, trust=record.trust
     )
 
 
-def _service_processes(record: Record) -> list[psutil.Process]:
+def _service_processes(record: ServiceRecord) -> list[psutil.Process]:
     """Return the processes of a service and of all that it started, the oldest first."""
     return sorted(
         process.processes_of_role(specs.lab_directory(record.lab), record.role), key=lambda child: child.create_time()
     )
 
 
-def _describe_delay(record: Record) -> str:
+def _describe_delay(record: ServiceRecord) -> str:
     end = process.read_tail(record.log)
     return f"{record.name} does not answer at {record.url} after {PATIENCE} s; the end of {record.log}:\n{end}"
 
@@ -197,7 +199,7 @@ def stop_services(lab: str, names: Sequence[str] = ()) -> list[str]:
     return [record.name for record in running]
 
 
-def _end_service(record: Record, grace: float) -> None:
+def _end_service(record: ServiceRecord, grace: float) -> None:
     """End a service as a service manager does: ask its first process, wait, then kill.
 
     Nothing that it started stays.
@@ -220,7 +222,7 @@ def read_status(lab: str) -> list[dict[str, Any]]:
     return [_service_status(record) for record in read_records(lab).values()]
 
 
-def _service_status(record: Record) -> dict[str, Any]:
+def _service_status(record: ServiceRecord) -> dict[str, Any]:
     kind, processes = find_service(record.name), _service_processes(record)
     return {
         "lab": record.lab,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fleet.lab.cluster.controlplane import LOW_MEMORY, Program
 from fleet.lab.programs.build import MODULES, build_module
-from fleet.lab.services.service import Record, Service
+from fleet.lab.services.service import ServiceKind, ServiceRecord
 
 TITLE = f"versitygw {MODULES['s3'].version}"
 HEALTH = "/healthz"
@@ -23,7 +23,7 @@ def credentials() -> tuple[str, str]:
     return f"LAB{secrets.token_hex(8).upper()}", secrets.token_urlsafe(30)
 
 
-def program(record: Record, programs: Path) -> Program:
+def program(record: ServiceRecord, programs: Path) -> Program:
     command: list[str | Path] = [programs / "versitygw", f"-listen={record.address}:{record.port}"]
     command += [f"-data={record.directory / 'data'}", f"-region={REGION}"]
     keys = {"ROOT_ACCESS_KEY": record.user, "ROOT_SECRET_KEY": record.secret}
@@ -32,11 +32,11 @@ def program(record: Record, programs: Path) -> Program:
     )
 
 
-def complete(record: Record, programs: Path) -> None:
+def complete(record: ServiceRecord, programs: Path) -> None:
     """Do nothing: the administrator of this service is among its settings."""
 
 
-def environment(record: Record) -> dict[str, str]:
+def environment(record: ServiceRecord) -> dict[str, str]:
     """Return the environment that every client of S3 reads."""
     return {
         "AWS_ENDPOINT_URL": record.url,
@@ -46,4 +46,4 @@ def environment(record: Record) -> dict[str, str]:
     }
 
 
-S3 = Service("s3", TITLE, PORT, HEALTH, build, credentials, program, complete, "http", environment)
+S3 = ServiceKind("s3", TITLE, PORT, HEALTH, build, credentials, program, complete, "http", environment)

@@ -19,7 +19,7 @@ import orjson
 
 from fleet.errors import ConfigurationError
 from fleet.lab import spec as specs
-from fleet.lab.cluster.certificates import Authority
+from fleet.lab.cluster.certificates import LabAuthority
 from fleet.lab.cluster.controlplane import Program
 from fleet.lab.files import write_file
 
@@ -32,7 +32,7 @@ SYSTEM_AUTHORITIES = (  # where systems keep the authorities that they trust
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ServiceRecord:
     """A service of a lab, and its administrator: a user with a password, or an access key with its secret."""
 
     lab: str
@@ -49,9 +49,9 @@ class Record:
         return f"{self.scheme}://{self.address}:{self.port}"
 
     @property
-    def authority(self) -> Authority:
+    def authority(self) -> LabAuthority:
         """Return the authority that signs the certificates of this lab's services."""
-        return Authority(services_directory(self.lab) / "authority")
+        return LabAuthority(services_directory(self.lab) / "authority")
 
     @property
     def trust(self) -> ssl.SSLContext | None:
@@ -101,12 +101,12 @@ def services_directory(lab: str) -> Path:
     return specs.lab_directory(lab) / "services"
 
 
-def read_records(lab: str) -> dict[str, Record]:
+def read_records(lab: str) -> dict[str, ServiceRecord]:
     """Return the services that were started in a lab, whether they run or not."""
     records = {}
     for file in sorted(services_directory(lab).glob("*/service.json")):
         try:
-            record = Record(**orjson.loads(file.read_bytes()))
+            record = ServiceRecord(**orjson.loads(file.read_bytes()))
         except (orjson.JSONDecodeError, TypeError) as error:
             raise ConfigurationError(
                 f"{file} cannot be read: {error}", hint=f"`fleet lab down --name {lab}` removes the lab"
@@ -116,7 +116,7 @@ def read_records(lab: str) -> dict[str, Record]:
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ServiceKind:
     """A kind of service. `programs` is the directory that `build` returns."""
 
     name: str
@@ -125,10 +125,10 @@ class Service:
     health: str  # a path that answers with 200 when it serves
     build: Callable[[], Path]
     credentials: Callable[[], tuple[str, str]]  # of the administrator: user and secret
-    program: Callable[[Record, Path], Program]
-    complete: Callable[[Record, Path], None]  # what is done once it serves; may be done again
+    program: Callable[[ServiceRecord, Path], Program]
+    complete: Callable[[ServiceRecord, Path], None]  # what is done once it serves; may be done again
     scheme: str  # https where clients would not send their secrets otherwise
-    environment: Callable[[Record], dict[str, str]]  # what clients read, its administrator's secret included
+    environment: Callable[[ServiceRecord], dict[str, str]]  # what clients read, its administrator's secret included
 
 
 OK = 200

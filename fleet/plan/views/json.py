@@ -13,7 +13,7 @@ from fleet.objects.desired import Key
 from fleet.plan.effect import Effect, EffectKind, effect_of
 from fleet.plan.inventory import Inventory
 from fleet.plan.step import NOWHERE, Plan, Step, Verb, plan_hash
-from fleet.plan.views.summary import LIVE_HEADER, PlanView, Revision, ViewHeader, count_verbs
+from fleet.plan.views.summary import LIVE_HEADER, NamedRevision, PlanView, ViewHeader, count_verbs
 
 if TYPE_CHECKING:
     from fleet.plan.views import json_schema
@@ -53,7 +53,7 @@ def _revisions_data(about: ViewHeader) -> dict[str, Any]:
     return {**data, "tree": about.tree} if about.tree else data
 
 
-def _revision_data(side: Revision) -> dict[str, str]:
+def _revision_data(side: NamedRevision) -> dict[str, str]:
     return {"name": side.name, "commit": side.commit, "subject": side.subject}
 
 
@@ -116,7 +116,7 @@ def read_plan_data(data: json_schema.Document) -> tuple[list[PlanView], ViewHead
     views = [_read_plan_view(pair, steps.get((pair["stack"], pair["cluster"]))) for pair in data["clusters"]]
     hashes = {(pair["stack"], pair["cluster"]): pair["planHash"] for pair in data["clusters"] if "planHash" in pair}
     sides = (data.get("base"), data.get("head"))
-    base, head = (Revision(side["name"], side["commit"], side["subject"]) if side else None for side in sides)
+    base, head = (NamedRevision(side["name"], side["commit"], side["subject"]) if side else None for side in sides)
     about = ViewHeader(
         data["depth"], base, head, data.get("tree", ""), data["planHash"], hashes, tuple(data["remarks"])
     )

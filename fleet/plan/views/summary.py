@@ -41,7 +41,7 @@ class PlanView:
 
 
 @dataclass(frozen=True, slots=True)
-class Revision:
+class NamedRevision:
     """A side of what is compared: as it was named, and the commit that it means."""
 
     name: str
@@ -54,8 +54,8 @@ class ViewHeader:
     """The sides that were compared; the rest of a view besides its plans."""
 
     depth: str = "live"  # "live": git against the clusters; "desired": git against git, no cluster asked
-    base: Revision | None = None
-    head: Revision | None = None
+    base: NamedRevision | None = None
+    head: NamedRevision | None = None
     tree: str = ""  # git's id of the files after the merge
     plan_hash: str = ""  # of the change that the merge brings; "": that of the plans themselves
     hashes: Mapping[tuple[str, str], str] = field(default_factory=dict)  # the same by stack and cluster

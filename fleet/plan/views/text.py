@@ -12,8 +12,8 @@ from fleet.plan.step import Step, Verb
 from fleet.plan.views.escape import escape_line, escape_lines
 from fleet.plan.views.summary import (
     LIVE_HEADER,
+    NamedRevision,
     PlanView,
-    Revision,
     ViewHeader,
     destructive_steps,
     group_by_stack,
@@ -172,7 +172,7 @@ class _TextView:
         return paint(text, code, self._colour and bool(code))
 
 
-def _revision_text(side: Revision) -> str:
+def _revision_text(side: NamedRevision) -> str:
     return f"{escape_line(side.name)} ({escape_line(side.commit[:8])})"
 
 

@@ -10,7 +10,7 @@ import os
 import socket
 from collections.abc import Iterable
 
-from fleet.forge.forge import State
+from fleet.forge.forge import CommitState
 from fleet.kube.client.client import Client
 from fleet.kube.resources import NAMESPACE
 from fleet.kube.runtime.events import Recorder
@@ -53,7 +53,7 @@ class Metrics:
         begin_series(self.fetches, *((name, result) for result in ("new", "same", "failed")))
         begin_series(self.told, *((name, result) for result in OUTCOMES))
         begin_series(self.passes, *((name, word) for word in SYNC_WORDS))
-        begin_series(self.previews, *((name, str(state)) for state in State), (name, "failed"))
+        begin_series(self.previews, *((name, str(state)) for state in CommitState), (name, "failed"))
         begin_series(self.rollbacks, *((name, outcome) for outcome in ROLLBACK_OUTCOMES))
 
     def all(self) -> list[Collector]:

@@ -21,7 +21,7 @@ import orjson
 
 from fleet.errors import FleetError
 from fleet.forge.detect import detect_repository, read_token
-from fleet.forge.forge import State, connect
+from fleet.forge.forge import CommitState, connect
 from fleet.git.status_records import StatusReport
 from fleet.kube.runtime.metrics import Counter
 from fleet.serve.branch import CurrentCommit
@@ -36,7 +36,7 @@ FAILED = frozenset({"Failed", "Conflict", "Cancelled"})
 class CommitStatus(NamedTuple):
     """Status of a commit on the forge."""
 
-    state: State
+    state: CommitState
     line: str
 
 
@@ -54,21 +54,21 @@ def commit_statuses(
     since a status cannot be removed.
     """
     parts = {cluster: _judge_report(report) for cluster, report in sorted(reports.items())}
-    ill = {cluster: status for cluster, status in parts.items() if status.state is State.FAILURE}
-    waiting = {cluster: status for cluster, status in parts.items() if status.state is State.PENDING}
+    ill = {cluster: status for cluster, status in parts.items() if status.state is CommitState.FAILURE}
+    waiting = {cluster: status for cluster, status in parts.items() if status.state is CommitState.PENDING}
     if ill:
         cluster, status = next(iter(ill.items()))
         whole = CommitStatus(
-            State.FAILURE, f"{len(ill)} of {count_noun(len(parts), 'cluster')}: {cluster}: {status.line}"
+            CommitState.FAILURE, f"{len(ill)} of {count_noun(len(parts), 'cluster')}: {cluster}: {status.line}"
         )
     elif waiting:
         cluster, status = next(iter(waiting.items()))
         whole = CommitStatus(
-            State.PENDING,
+            CommitState.PENDING,
             f"{len(parts) - len(waiting)} of {count_noun(len(parts), 'cluster')}; {cluster}: {status.line}",
         )
     else:
-        whole = CommitStatus(State.SUCCESS, f"healthy in {count_noun(len(parts), 'cluster')}")
+        whole = CommitStatus(CommitState.SUCCESS, f"healthy in {count_noun(len(parts), 'cluster')}")
     statuses = {context(stack): whole} | {context(stack, cluster): status for cluster, status in ill.items()}
     for cluster, status in parts.items():
         if cluster not in ill and context(stack, cluster) in before:
@@ -80,10 +80,10 @@ def _judge_report(report: StatusReport) -> CommitStatus:
     """Return the status that one report amounts to."""
     line = report.message or f"{report.sync}, {report.health}"
     if report.sync in FAILED or (report.sync == "Synced" and report.health == "Degraded"):
-        return CommitStatus(State.FAILURE, line)
+        return CommitStatus(CommitState.FAILURE, line)
     if report.sync != "Synced" or report.health in MOVING:
-        return CommitStatus(State.PENDING, line)
-    return CommitStatus(State.SUCCESS, line)
+        return CommitStatus(CommitState.PENDING, line)
+    return CommitStatus(CommitState.SUCCESS, line)
 
 
 TRIES = 4

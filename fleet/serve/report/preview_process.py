@@ -26,7 +26,7 @@ from fleet.errors import FleetError
 from fleet.evaluate.decode import decode
 from fleet.evaluate.pool import Pool
 from fleet.evaluate.result import ClusterData, Evaluation
-from fleet.forge.forge import State
+from fleet.forge.forge import CommitState
 from fleet.kube.client.client import Client
 from fleet.plan.views.html import html_page
 from fleet.plan.views.summary import ViewHeader
@@ -85,7 +85,7 @@ class PreviewText:
 
     @property
     def words(self) -> CommentText:
-        return CommentText(self.parts, State(self.state), self.line)
+        return CommentText(self.parts, CommitState(self.state), self.line)
 
 
 def write_preview(evaluation: Evaluation) -> IO[bytes]:

@@ -26,7 +26,7 @@ from typing import IO
 from fleet.errors import ConfigurationError, FleetError, NotFoundError
 from fleet.forge.comments import longest_part, requested_commit
 from fleet.forge.detect import detect_repository, read_token
-from fleet.forge.forge import CommentEvent, Event, Forge, PullRequest, PullRequestEvent, Repository, connect
+from fleet.forge.forge import CommentEvent, Event, Forge, ForgeRepository, PullRequest, PullRequestEvent, connect
 from fleet.git.environment import DEFAULT_LIMITS
 from fleet.git.repository import Mirror
 from fleet.kube.runtime.metrics import Counter
@@ -342,7 +342,7 @@ class Previews:
             1 if pull_request.fork and not request.live else None,
         )
 
-    def _repository(self, base: EvaluatedCommit) -> Repository:
+    def _repository(self, base: EvaluatedCommit) -> ForgeRepository:
         """Return the repository on the forge.
 
         The settings of the base say which it is: a head must not say where the token is sent.

@@ -15,7 +15,7 @@ from fleet.evaluate.result import StackResult
 from fleet.git.objects import Snapshot
 from fleet.git.publish import Changes, Edit, fetch_tips, publish
 from fleet.git.refs import Address
-from fleet.git.repository import Repository
+from fleet.git.repository import GitRepository
 from fleet.git.status_records import clean
 from fleet.objects.desired import Desired, Object
 from fleet.objects.normalise import applied_hash
@@ -65,7 +65,7 @@ def _options(obj: Object) -> str:
     return repr([(name, value) for name, value in options if value])
 
 
-def approve_wave(repository: Repository, remote: Address | None, given: WaveApproval) -> bool:
+def approve_wave(repository: GitRepository, remote: Address | None, given: WaveApproval) -> bool:
     """Store the approval; return False if it was given already."""
 
     def decide(tip: Snapshot | None) -> Changes:
@@ -79,7 +79,7 @@ def approve_wave(repository: Repository, remote: Address | None, given: WaveAppr
     return bool(publish(repository, remote, [Edit(REF, message, decide)]))
 
 
-def read_approvals(repository: Repository, remote: Address | None) -> Approvals:
+def read_approvals(repository: GitRepository, remote: Address | None) -> Approvals:
     """Return the approvals that the remote has; empty if there are none."""
     with fetch_tips(repository, remote, [REF]) as tips:
         tip = tips[REF]

@@ -11,7 +11,7 @@ from typing import Any
 from fleet.apps.workload import references
 from fleet.kube.client.client import Client
 from fleet.kube.discovery import Resource
-from fleet.kube.objects import Scope, pages
+from fleet.kube.objects import ObjectScope, pages
 from fleet.model.app import App
 from fleet_operator.core import kinds
 from fleet_operator.core.step import Object
@@ -43,7 +43,7 @@ def is_claim_of(found: Object, name: str) -> bool:
 
 
 async def _claims(client: Client, found: Object) -> list[Object]:
-    scope = Scope(kinds.CLAIMS, found["metadata"]["namespace"])
+    scope = ObjectScope(kinds.CLAIMS, found["metadata"]["namespace"])
     every = [claim async for page in pages(client, scope) for claim in page["items"]]
     mine = [claim for claim in every if is_claim_of(found, claim["metadata"]["name"])]
     return [{"apiVersion": "v1", "kind": "PersistentVolumeClaim", **claim} for claim in mine]
@@ -51,7 +51,7 @@ async def _claims(client: Client, found: Object) -> list[Object]:
 
 async def _pods(client: Client, found: Object) -> list[Object]:
     own = found["metadata"]
-    scope = Scope(kinds.PODS, own["namespace"], labels=selector(found["spec"]["selector"]))
+    scope = ObjectScope(kinds.PODS, own["namespace"], labels=selector(found["spec"]["selector"]))
     every = [pod async for page in pages(client, scope) for pod in page["items"]]
     return [{"apiVersion": "v1", "kind": "Pod", **pod} for pod in every if _owner(pod) == own["uid"]]
 

@@ -13,7 +13,7 @@ from fleet.apps.held import KEEPS, keeps_claims
 from fleet.errors import ConflictError
 from fleet.kube.client import errors
 from fleet.kube.discovery import Resource
-from fleet.kube.objects import MERGE, Scope, get, pages
+from fleet.kube.objects import MERGE, ObjectScope, get, pages
 from fleet.kube.runtime import Request
 from fleet_operator.core import kinds
 from fleet_operator.core.ownership import MANAGER
@@ -41,7 +41,7 @@ async def outlived(request: Request) -> bool:
 
 async def _let_go(request: Request, found: Object) -> None:
     own = found["metadata"]
-    async for page in pages(request.client, Scope(kinds.CLAIMS, own["namespace"])):
+    async for page in pages(request.client, ObjectScope(kinds.CLAIMS, own["namespace"])):
         for claim in page["items"]:
             owners = claim["metadata"].get("ownerReferences") or ()
             others = [one for one in owners if one["uid"] != own["uid"]]

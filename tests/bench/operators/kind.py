@@ -7,7 +7,7 @@ from typing import Any
 
 from fleet.kube.client.client import Client
 from fleet.kube.discovery import Resource
-from fleet.kube.objects import Scope, pages
+from fleet.kube.objects import ObjectScope, pages
 from fleet.kube.resources import NAMESPACES
 
 THINGS = Resource("bench.fleet.dev", "v1", "Thing", "things", namespaced=True)
@@ -55,7 +55,7 @@ async def make(client: Client, namespace: str, count: int) -> None:
 
 async def remove(client: Client, namespace: str) -> None:
     """All of it, and what was made of it. Whoever ended may have left finalizers behind."""
-    async for page in pages(client, Scope(THINGS, namespace)):
+    async for page in pages(client, ObjectScope(THINGS, namespace)):
         held = [one["metadata"]["name"] for one in page["items"] if one["metadata"].get("finalizers")]
         await asyncio.gather(*(_release(client, namespace, name) for name in held))
     for resource in (THINGS, CONFIG_MAPS):

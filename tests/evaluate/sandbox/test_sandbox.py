@@ -19,10 +19,10 @@ import pytest
 
 from fleet.evaluate.sandbox import seccomp as calls
 from fleet.evaluate.sandbox.kernel import NUMBERS, Machine
-from fleet.evaluate.sandbox.landlock import Access, handled
+from fleet.evaluate.sandbox.landlock import FileAccess, handled
 from fleet.evaluate.sandbox.level import LAYERS, Layer, Level, Sandbox, SandboxReport
 from fleet.evaluate.sandbox.mounts import Mounts, installed_mounts
-from fleet.evaluate.sandbox.seccomp import ALLOW, ERROR, KILL, Argument, Rule, assemble, program
+from fleet.evaluate.sandbox.seccomp import ALLOW, ERROR, KILL, Argument, SyscallRule, assemble, program
 
 X86, ARM = 0xC000003E, 0xC00000B7
 MACHINES: list[Machine] = ["x86_64", "aarch64"]
@@ -55,29 +55,31 @@ REFUSED = ERROR | errno.EPERM
 
 
 def test_a_rule_allows_its_call_and_no_other() -> None:
-    code = program(X86, errno.EPERM, [Rule(1), Rule(3)])
+    code = program(X86, errno.EPERM, [SyscallRule(1), SyscallRule(3)])
     assert [outcome(code, number) for number in range(5)] == [REFUSED, ALLOW, REFUSED, ALLOW, REFUSED]
 
 
 def test_conditions_look_at_all_bits_unless_masked() -> None:
-    code = program(X86, errno.EPERM, [Rule(1, (Argument(0, (5, 7)), Argument(2, (0,), 0xF0)))])
+    code = program(X86, errno.EPERM, [SyscallRule(1, (Argument(0, (5, 7)), Argument(2, (0,), 0xF0)))])
     assert outcome(code, 1, 5, 99, 0x0F) == outcome(code, 1, 7) == ALLOW
     for arguments in ((6,), (5 + (1 << 32),), (5, 0, 0x10), (7, 0, 0xFF)):
         assert outcome(code, 1, *arguments) == REFUSED
 
 
 def test_a_second_rule_for_the_same_call_is_an_alternative() -> None:
-    code = program(X86, errno.EPERM, [Rule(1, (Argument(0, (5,)),)), Rule(1, (Argument(0, (6,)),)), Rule(2)])
+    code = program(
+        X86, errno.EPERM, [SyscallRule(1, (Argument(0, (5,)),)), SyscallRule(1, (Argument(0, (6,)),)), SyscallRule(2)]
+    )
     assert [outcome(code, 1, value) for value in (5, 6, 7)] == [ALLOW, ALLOW, REFUSED]
     assert outcome(code, 2) == ALLOW
 
 
 def test_another_architecture_kills_and_so_does_x32() -> None:
-    code = program(X86, errno.EPERM, [Rule(1)], assemble([], {4: errno.ENOSYS}))
+    code = program(X86, errno.EPERM, [SyscallRule(1)], assemble([], {4: errno.ENOSYS}))
     assert outcome(code, 1, architecture=ARM) == KILL
     assert outcome(code, 0x40000001) == KILL
     assert outcome(code, 4) == ERROR | errno.ENOSYS
-    assert outcome(program(ARM, errno.EPERM, [Rule(1)]), 1, architecture=ARM) == ALLOW
+    assert outcome(program(ARM, errno.EPERM, [SyscallRule(1)]), 1, architecture=ARM) == ALLOW
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -120,10 +122,10 @@ def test_numbers_are_those_of_the_kernels_headers(machine: Machine, header: str)
 
 
 def test_landlock_forbids_all_that_its_version_knows() -> None:
-    assert handled(1) == (Access((1 << 13) - 1), 0, 0)
-    assert handled(3) == (Access((1 << 15) - 1), 0, 0)
-    assert handled(5) == (Access((1 << 16) - 1), 3, 0)
-    assert handled(7) == (Access((1 << 16) - 1), 3, 3)
+    assert handled(1) == (FileAccess((1 << 13) - 1), 0, 0)
+    assert handled(3) == (FileAccess((1 << 15) - 1), 0, 0)
+    assert handled(5) == (FileAccess((1 << 16) - 1), 3, 0)
+    assert handled(7) == (FileAccess((1 << 16) - 1), 3, 3)
 
 
 def test_a_tree_is_granted_without_what_is_hidden_in_it(tmp_path: Path) -> None:
@@ -132,10 +134,10 @@ def test_a_tree_is_granted_without_what_is_hidden_in_it(tmp_path: Path) -> None:
     root = str(tmp_path)
     view = Mounts(())
     whole = dict(view.granted(root, writing=False))
-    assert whole[root] == Access.READ_FILE | Access.READ_DIR
+    assert whole[root] == FileAccess.READ_FILE | FileAccess.READ_DIR
     (tmp_path / ".git").mkdir()
     parts = dict(view.granted(root, writing=False))
-    assert parts[root] == Access.READ_DIR
+    assert parts[root] == FileAccess.READ_DIR
     assert f"{root}/stacks" in parts
     assert f"{root}/.git" not in parts and f"{root}/out" not in parts
 

@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from fleet.lab.cluster.certificates import Authority
+from fleet.lab.cluster.certificates import LabAuthority
 from fleet.lab.programs.binaries import Binaries
 from fleet.lab.spec import KUBERNETES
 
@@ -53,7 +53,7 @@ class Recording:
 
 
 @contextmanager
-def recording(authority: Authority, **options: Any) -> Iterator[Recording]:
+def recording(authority: LabAuthority, **options: Any) -> Iterator[Recording]:
     recorded = Recording(**options)
     names: dict[int, str | None] = {}
 

@@ -19,7 +19,7 @@ from fleet.kube.client.client import Client, StreamRefusedError, impersonate
 from fleet.kube.client.credentials import Credentials
 from fleet.kube.client.proxy import choose_proxy
 from fleet.kube.runtime.guard import GuardedClient
-from fleet.lab.cluster.certificates import Authority
+from fleet.lab.cluster.certificates import LabAuthority
 from tests.kube.client.recording_server import Identity, Recording, config, data, kubectl, recording
 from tests.kube.client.tunnel import tunnels
 
@@ -29,8 +29,8 @@ EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Nev
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    authority = Authority(tmp_path_factory.mktemp("authority"))
+def authority(tmp_path_factory: pytest.TempPathFactory) -> LabAuthority:
+    authority = LabAuthority(tmp_path_factory.mktemp("authority"))
     authority.make()
     for name in ("alice", "bob"):
         authority.issue(name, name)
@@ -38,7 +38,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @pytest.fixture
-def two(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Recording, Recording]]:
+def two(authority: LabAuthority, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Recording, Recording]]:
     """Two servers: which of them is asked is a part of the answer."""
     for name in list(os.environ):
         if name.lower().endswith("_proxy"):
@@ -50,7 +50,7 @@ def two(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple
 class Case:
     """A directory to write kubeconfigs into, and what they may name."""
 
-    def __init__(self, directory: Path, authority: Authority, servers: tuple[Recording, Recording]) -> None:
+    def __init__(self, directory: Path, authority: LabAuthority, servers: tuple[Recording, Recording]) -> None:
         self.directory = directory
         self.authority = authority
         self.first, self.second = servers
@@ -228,7 +228,11 @@ CASES: dict[str, Callable[[Case], str]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_request_is_made_as_kubectl_makes_it_or_none_is(
-    tmp_path: Path, authority: Authority, two: tuple[Recording, Recording], name: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    authority: LabAuthority,
+    two: tuple[Recording, Recording],
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     case = Case(tmp_path, authority, two)
     paths = CASES[name](case)
@@ -252,7 +256,7 @@ def test_every_request_is_made_as_kubectl_makes_it_or_none_is(
 @pytest.mark.parametrize("name", ["token", "as", "as with all", "certificate", "name in the certificate", "plugin"])
 def test_every_request_through_a_proxy_is_made_as_kubectl_makes_it(
     tmp_path: Path,
-    authority: Authority,
+    authority: LabAuthority,
     two: tuple[Recording, Recording],
     name: str,
     user: str,
@@ -290,7 +294,7 @@ async def _ask() -> None:
 
 
 def test_a_watch_is_made_in_the_name_of_the_account_as_reads_and_writes_are(
-    tmp_path: Path, authority: Authority, two: tuple[Recording, Recording], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, authority: LabAuthority, two: tuple[Recording, Recording], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the kubeconfig takes on an identity of its own, of which then nothing is left."""
     case = Case(tmp_path, authority, two)
@@ -305,7 +309,7 @@ def test_a_watch_is_made_in_the_name_of_the_account_as_reads_and_writes_are(
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("through", ["", "a proxy"])
 def test_nothing_is_sent_on_to_where_an_answer_points(
-    tmp_path: Path, authority: Authority, status: int, through: str, two: tuple[Recording, Recording]
+    tmp_path: Path, authority: LabAuthority, status: int, through: str, two: tuple[Recording, Recording]
 ) -> None:
     with recording(authority, sends_on=two[1].address, status=status) as gateway, tunnels() as proxy:
         way = {"proxy-url": proxy.address} if through else {}
@@ -343,7 +347,7 @@ def test_nothing_is_sent_on_to_where_an_answer_points(
 @pytest.mark.parametrize("through", ["", "a proxy"])
 @pytest.mark.parametrize("what", ["read", "write", "watch"])
 def test_a_request_that_is_refused_is_sent_again_with_new_credentials(
-    tmp_path: Path, authority: Authority, what: str, through: str, two: tuple[Recording, Recording]
+    tmp_path: Path, authority: LabAuthority, what: str, through: str, two: tuple[Recording, Recording]
 ) -> None:
     token = tmp_path / "token"
     token.write_text("old")
@@ -368,7 +372,7 @@ def test_a_request_that_is_refused_is_sent_again_with_new_credentials(
 
 @pytest.mark.parametrize("through", ["", "a proxy"])
 def test_credentials_that_stay_refused_are_sent_twice_and_no_more(
-    tmp_path: Path, authority: Authority, through: str, two: tuple[Recording, Recording]
+    tmp_path: Path, authority: LabAuthority, through: str, two: tuple[Recording, Recording]
 ) -> None:
     with recording(authority, refused={"old"}) as server, tunnels() as proxy:
         way = {"proxy-url": proxy.address} if through else {}
@@ -387,7 +391,7 @@ def test_credentials_that_stay_refused_are_sent_twice_and_no_more(
         assert [method for method, *_ in server.requests] == ["PATCH", "PATCH", "GET", "GET"]
 
 
-def test_nothing_that_proves_who_asks_is_sent_without_tls(tmp_path: Path, authority: Authority) -> None:
+def test_nothing_that_proves_who_asks_is_sent_without_tls(tmp_path: Path, authority: LabAuthority) -> None:
     def load(user: dict[str, Any]) -> Credentials:
         path = config(tmp_path / "config", {"server": "http://127.0.0.1:1"}, user)
         return asyncio.run(Credentials.from_kubeconfig(path, "ctx"))

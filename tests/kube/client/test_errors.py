@@ -5,7 +5,7 @@ import pytest
 from fleet.errors import AccessError, ConflictError, NotFoundError, ResourceError
 from fleet.kube.client.errors import (
     OverloadedError,
-    Place,
+    RequestTarget,
     UnansweredError,
     UnreachableError,
     asked,
@@ -13,7 +13,7 @@ from fleet.kube.client.errors import (
     error_of_response,
 )
 
-PLACE = Place("eu-1", "https://10.0.0.1:6443", "eu-admin")
+PLACE = RequestTarget("eu-1", "https://10.0.0.1:6443", "eu-admin")
 
 
 @pytest.mark.parametrize(

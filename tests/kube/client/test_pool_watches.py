@@ -14,7 +14,7 @@ import pytest
 from fleet.kube.client import connection, response
 from fleet.kube.client.errors import BrokenError
 from fleet.kube.client.pool import ConnectionPool
-from fleet.lab.cluster.certificates import Authority
+from fleet.lab.cluster.certificates import LabAuthority
 from tests.kube.client.recording_server import recording
 from tests.kube.client.tunnel import tunnels
 from tests.kube.runtime.running import eventually
@@ -265,13 +265,13 @@ def test_where_a_proxy_makes_no_tunnel_nothing_was_sent(answer: bytes) -> None:
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    authority = Authority(tmp_path_factory.mktemp("authority"))
+def authority(tmp_path_factory: pytest.TempPathFactory) -> LabAuthority:
+    authority = LabAuthority(tmp_path_factory.mktemp("authority"))
     authority.make()
     return authority
 
 
-def test_a_tunnel_through_a_proxy_that_speaks_tls_itself(authority: Authority) -> None:
+def test_a_tunnel_through_a_proxy_that_speaks_tls_itself(authority: LabAuthority) -> None:
     """The cluster's authority vouches for both, as with kubectl."""
     tls = ssl.create_default_context(cafile=str(authority.certificate_file))
     tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
@@ -311,7 +311,7 @@ def test_a_tunnel_through_a_proxy_that_speaks_tls_itself(authority: Authority) -
         assert len(server.requests) == count and passed > 0
 
 
-def test_a_tunnel_is_kept_and_one_that_broke_is_made_anew(authority: Authority) -> None:
+def test_a_tunnel_is_kept_and_one_that_broke_is_made_anew(authority: LabAuthority) -> None:
     tls = ssl.create_default_context(cafile=str(authority.certificate_file))
     tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
 

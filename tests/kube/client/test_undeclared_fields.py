@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleet.apply.steps import Outcome, State
+from fleet.apply.steps import StepOutcome, StepState
 from fleet.kube.client.errors import dropped_fields
 from fleet.testing import Cluster
 from tests.apply.one_sync import sync, wanted
@@ -15,14 +15,14 @@ from tests.kube.with_client import agent, config_map, connected
 from tests.served import wait_served
 
 
-def synced(cluster: Cluster, *manifests: dict[str, Any]) -> Outcome | None:
+def synced(cluster: Cluster, *manifests: dict[str, Any]) -> StepOutcome | None:
     desired = wanted(cluster.namespace, *manifests)
     return connected(cluster, lambda client: sync(client, desired))
 
 
-def problem(outcome: Outcome | None) -> Any:
+def problem(outcome: StepOutcome | None) -> Any:
     assert outcome is not None
-    (failed,) = [result for result in outcome.results if result.state is State.FAILED]
+    (failed,) = [result for result in outcome.results if result.state is StepState.FAILED]
     assert failed.certain
     return failed.error
 

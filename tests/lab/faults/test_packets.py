@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleet.lab.faults.kinds.packets import (
     Chains,
-    Member,
+    PacketEndpoint,
     Peer,
     api_server_peers,
     build_chains,
@@ -17,11 +17,11 @@ from fleet.lab.spec import ClusterSpec
 CLUSTER = ClusterSpec("c", "real", 3, {"kube-apiserver": 6443}, "10.200.0.0/16")
 
 
-def node(index: int) -> Member:
-    return Member(f"node/{index}", node_peers(CLUSTER, index), (index, 1.0, ""))
+def node(index: int) -> PacketEndpoint:
+    return PacketEndpoint(f"node/{index}", node_peers(CLUSTER, index), (index, 1.0, ""))
 
 
-API = Member("kube-apiserver", api_server_peers(CLUSTER))
+API = PacketEndpoint("kube-apiserver", api_server_peers(CLUSTER))
 
 
 def test_between_two_nodes_packets_are_dropped_at_both_ends_in_both_directions() -> None:

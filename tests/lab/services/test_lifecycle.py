@@ -20,7 +20,7 @@ from fleet.errors import NotFoundError, ResourceError
 from fleet.lab import cleanup, spec
 from fleet.lab.lab import Lab, take_down
 from fleet.lab.programs import process
-from fleet.lab.services import Record, read_status, start_services, stop_services
+from fleet.lab.services import ServiceRecord, read_status, start_services, stop_services
 from fleet.lab.services.lifecycle import LOOPBACK, POOLS, choose_port, free_address
 from fleet.lab.services.s3 import REGION
 from fleet.testing.forge import ForgeUser
@@ -39,15 +39,15 @@ def own_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     subprocess.run(["rm", "-r", str(base)], check=False)
 
 
-def administrator(record: Record) -> ForgeUser:
+def administrator(record: ServiceRecord) -> ForgeUser:
     return ForgeUser(record.url, record.user, record.secret)
 
 
-def account(record: Record) -> Account:
+def account(record: ServiceRecord) -> Account:
     return Account(record.url, REGION, Key(record.user, record.secret))
 
 
-def pid(record: Record) -> int:
+def pid(record: ServiceRecord) -> int:
     return process.running_processes(spec.lab_directory(record.lab))[record.role].pid
 
 

@@ -18,7 +18,7 @@ from fleet import Backup, Claim, Restore
 from fleet.apps import Etcd
 from fleet.apps.permissions import Permissions
 from fleet.errors import ConfigurationError, PolicyError
-from fleet.install.manifests import Settings, deployment, settings_of
+from fleet.install.manifests import InstallOptions, deployment, settings_of
 from fleet.model.app_settings import NFS, Store
 from tests.operator.etcd.observations import IMAGES, Drawing, app
 
@@ -160,7 +160,7 @@ def test_what_is_allowed_is_kept_by_the_deployment_until_something_else_is_said(
     first = Permissions.said(
         ["registry.example.com/*"], ["claim/backups*", "nfs://nas/exports/*"], ["shop"], Permissions()
     )
-    installed = settings_of(deployment(Settings("image", allowed=first)))
+    installed = settings_of(deployment(InstallOptions("image", allowed=first)))
     assert installed.allowed == first
     again = Permissions.said([], ["claim/*"], [""], installed.allowed)
     assert again == Permissions(("registry.example.com/*",), ("claim/*",), ())

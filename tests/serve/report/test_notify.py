@@ -13,9 +13,8 @@ from aiohttp import web
 
 from fleet.errors import Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
-from fleet.forge.forge import State
-from fleet.git.repository import Mirror
-from fleet.git.repository import Repository as Git
+from fleet.forge.forge import CommitState
+from fleet.git.repository import GitRepository, Mirror
 from fleet.git.status import read_status
 from fleet.git.status_records import StatusRecord, StatusReport
 from fleet.kube.runtime.metrics import Counter
@@ -42,18 +41,22 @@ def decided(*reports: StatusReport, before: dict[str, CommitStatus] | None = Non
 
 
 def test_one_status_per_stack_and_one_per_cluster_only_where_it_failed() -> None:
-    assert decided(told("eu"), told("us")) == {"fleet/orders": CommitStatus(State.SUCCESS, "healthy in 2 clusters")}
+    assert decided(told("eu"), told("us")) == {
+        "fleet/orders": CommitStatus(CommitState.SUCCESS, "healthy in 2 clusters")
+    }
     waits = decided(told("eu"), told("us", "Waiting", message="wave 1 is not done"))
-    assert waits == {"fleet/orders": CommitStatus(State.PENDING, "1 of 2 clusters; us: wave 1 is not done")}
-    assert decided(told("eu", health="Progressing"))["fleet/orders"].state is State.PENDING
-    assert decided(told("eu", "Unreachable", "Unknown"))["fleet/orders"].state is State.PENDING, "it may come back"
+    assert waits == {"fleet/orders": CommitStatus(CommitState.PENDING, "1 of 2 clusters; us: wave 1 is not done")}
+    assert decided(told("eu", health="Progressing"))["fleet/orders"].state is CommitState.PENDING
+    assert decided(told("eu", "Unreachable", "Unknown"))["fleet/orders"].state is CommitState.PENDING, (
+        "it may come back"
+    )
     failed = decided(told("eu"), told("us", health="Degraded", message="no quorum"))
     assert failed == {
-        "fleet/orders": CommitStatus(State.FAILURE, "1 of 2 clusters: us: no quorum"),
-        "fleet/orders/us": CommitStatus(State.FAILURE, "no quorum"),
+        "fleet/orders": CommitStatus(CommitState.FAILURE, "1 of 2 clusters: us: no quorum"),
+        "fleet/orders/us": CommitStatus(CommitState.FAILURE, "no quorum"),
     }
     again = decided(told("eu"), told("us"), before=failed)
-    assert again["fleet/orders/us"].state is State.SUCCESS, "a status cannot be taken away, but turned"
+    assert again["fleet/orders/us"].state is CommitState.SUCCESS, "a status cannot be taken away, but turned"
 
 
 def test_a_change_of_health_is_posted_once_signed_and_tried_again() -> None:
@@ -132,7 +135,7 @@ def test_fifty_changes_in_a_second_from_several_writers_are_few_commits_and_none
 def test_what_agents_report_about_this_commit_is_told_on_and_only_what_they_got_has_moved() -> None:
     here = Source("clusters/all.py", 1)
     clusters = (ClusterData("edge", {}, None, None, True, here), ClusterData("eu", {}, None, None, False, here))
-    files = Commit(Repository(NO_FILES, Settings()), Git(NO_FILES), "b" * 40, "")
+    files = Commit(Repository(NO_FILES, Settings()), GitRepository(NO_FILES), "b" * 40, "")
     stack = StackResult("s", here, ("edge", "eu"), RolloutData((), "0s", "15m"), ())
     current = EvaluatedCommit(files, Evaluation(clusters, (stack,)))
     heard: list[tuple[str, bool]] = []

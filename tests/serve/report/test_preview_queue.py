@@ -13,9 +13,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from fleet.forge.forge import Action, PullRequestEvent
+from fleet.forge.forge import Action, ForgeRepository, PullRequestEvent
 from fleet.forge.forge import PullRequest as Asking
-from fleet.forge.forge import Repository as ForgeRepository
 from fleet.kube.runtime.metrics import Counter
 from fleet.serve.branch import CurrentCommit
 from fleet.serve.commits import FollowedRepository

@@ -18,9 +18,8 @@ import yaml
 
 from fleet.evaluate.pool import Pool
 from fleet.forge.comments import approval_command
-from fleet.forge.forge import Action, PullRequestEvent
+from fleet.forge.forge import Action, ForgeRepository, PullRequestEvent
 from fleet.forge.forge import PullRequest as Asked
-from fleet.forge.forge import Repository as ForgeRepository
 from fleet.kube.runtime.metrics import Counter
 from fleet.serve.branch import CurrentCommit
 from fleet.serve.commits import EvaluatedCommit, FollowedRepository, evaluate_commit

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from fleet.errors import ResourceError
 from fleet.forge import http
-from fleet.forge.forge import Action, CommentEvent, PullRequest, PullRequestEvent, Repository, connect
+from fleet.forge.forge import Action, CommentEvent, ForgeRepository, PullRequest, PullRequestEvent, connect
 from fleet.forge.http import error_text
 from fleet.git import status
 from fleet.kube.runtime.metrics import Counter
@@ -103,7 +103,7 @@ def test_a_pull_request_that_another_repository_closed_is_not_closed_here() -> N
     made = previews()
     address = made.pages.keep(7, "a preview")
     found = PullRequest(7, "", "ann", "", "main", "", "change", "a" * 40, fork=True, is_open=False)
-    made.hear(PullRequestEvent(Repository("gitea", "https://git.example.com", "other/one"), found, Action.CLOSED))
+    made.hear(PullRequestEvent(ForgeRepository("gitea", "https://git.example.com", "other/one"), found, Action.CLOSED))
     assert made.pages.find(address.removeprefix(AT)) == b"a preview"
     assert len(made._queue) == 1, "the forge is asked"
 
@@ -124,7 +124,9 @@ def test_a_number_that_nobody_has_is_asked_for_once(tmp_path: Path, monkeypatch:
         )
         running = asyncio.create_task(made.run(fork.mirror))
         for command in ("/fleet preview", f"/fleet preview {'a' * 40}"):
-            made.hear(CommentEvent(Repository("gitea", "https://git.example.com", "other/one"), 999, "ann", command, 1))
+            made.hear(
+                CommentEvent(ForgeRepository("gitea", "https://git.example.com", "other/one"), 999, "ann", command, 1)
+            )
         async with asyncio.timeout(20):
             while not any("999" in asked.target for asked in requests):  # noqa: ASYNC110 - of another thread
                 await asyncio.sleep(0.05)
@@ -143,7 +145,7 @@ def test_a_number_that_nobody_has_is_asked_for_once(tmp_path: Path, monkeypatch:
 
 def look(url: str) -> int:
     async def seen() -> int:
-        async with connect(Repository("gitea", url, "team/fleet"), TOKEN) as forge:
+        async with connect(ForgeRepository("gitea", url, "team/fleet"), TOKEN) as forge:
             return len(await forge.comments(7))
 
     return asyncio.run(seen())

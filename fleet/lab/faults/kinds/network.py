@@ -31,7 +31,7 @@ from fleet.lab.faults.fault import (
     parse_target,
 )
 from fleet.lab.faults.kinds import packet_queue, packets
-from fleet.lab.faults.kinds.packets import Chains, Member, Peer
+from fleet.lab.faults.kinds.packets import Chains, PacketEndpoint, Peer
 from fleet.lab.faults.verb import (
     API_SERVER,
     Draw,
@@ -52,32 +52,32 @@ if TYPE_CHECKING:
 RESTORE = ("iptables-restore", "--noflush", "--wait", "5")
 
 
-def find_members(lab: Lab, cluster: str, targets: Sequence[str]) -> list[Member]:
+def find_members(lab: Lab, cluster: str, targets: Sequence[str]) -> list[PacketEndpoint]:
     """Find the members of a side; raise ConfigurationError for a pod without a network of its own."""
     spec = lab.spec.cluster(cluster)
     lookup.require_real_nodes(spec, "network of their own")
     return [_find_member(lab, cluster, parse_target(text)) for text in targets]
 
 
-def find_sides(lab: Lab, fault: Fault) -> tuple[list[Member], list[Member]]:
+def find_sides(lab: Lab, fault: Fault) -> tuple[list[PacketEndpoint], list[PacketEndpoint]]:
     """Find the members of both sides of a fault."""
     return find_members(lab, fault.cluster, fault.targets), find_members(lab, fault.cluster, fault.options["from"])
 
 
-def _find_member(lab: Lab, cluster: str, target: Target) -> Member:
+def _find_member(lab: Lab, cluster: str, target: Target) -> PacketEndpoint:
     spec = lab.spec.cluster(cluster)
     if target.thing == "program":
-        return Member(str(target), packets.api_server_peers(spec))
+        return PacketEndpoint(str(target), packets.api_server_peers(spec))
     if target.thing == "node":
         node, first = lookup.find_running_node(lab, cluster, target.name)
-        return Member(str(target), packets.node_peers(spec, node.index), process.identify(first.pid))
+        return PacketEndpoint(str(target), packets.node_peers(spec, node.index), process.identify(first.pid))
     pod = lookup.find_pod(lab, cluster, target.namespace, target.name)
     if pod.host_network:
         raise ConfigurationError(
             f"{target} uses its node's network and has none of its own",
             hint=f"use node/{pod.object['spec']['nodeName']}",
         )
-    return Member(str(target), (Peer(f"{pod.address}/32"),), pod.holder)
+    return PacketEndpoint(str(target), (Peer(f"{pod.address}/32"),), pod.holder)
 
 
 def find_holder(lab: Lab, active: ActiveFault, target: str) -> Owner | None:

@@ -55,7 +55,7 @@ class Disturbance:
         return self._latest
 
 
-class Queue:
+class PacketQueue:
     """One of the kernel's queues."""
 
     def __init__(self, number: int) -> None:
@@ -112,7 +112,7 @@ def packet_numbers(data: bytes) -> Iterator[int]:
         position += max(16, length + 3 & ~3)
 
 
-def serve(queue: Queue, disturbance: Disturbance) -> None:
+def serve(queue: PacketQueue, disturbance: Disturbance) -> None:
     waiting: list[tuple[float, int]] = []
     while True:
         pause = max(0.0, waiting[0][0] - time.monotonic()) if waiting else None
@@ -131,7 +131,7 @@ def serve(queue: Queue, disturbance: Disturbance) -> None:
 def main() -> None:
     settings = dict(argument.split("=") for argument in sys.argv[2:])
     seed = int(settings.pop("seed", 0))
-    queue = Queue(int(sys.argv[1]))
+    queue = PacketQueue(int(sys.argv[1]))
     print(READY, flush=True)
     serve(queue, Disturbance(**{name: float(value) for name, value in settings.items()}, seed=seed))
 

@@ -38,7 +38,7 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class PacketEndpoint:
     """A member of a side: how its packets are matched, and a process in whose network rules can be made, if any."""
 
     target: str
@@ -81,7 +81,12 @@ class Chains:
 
 
 def build_chains(
-    side: Sequence[Member], other: Sequence[Member], action: str, *, one_way: bool = False, once: bool = False
+    side: Sequence[PacketEndpoint],
+    other: Sequence[PacketEndpoint],
+    action: str,
+    *,
+    one_way: bool = False,
+    once: bool = False,
 ) -> dict[str, Chains]:
     """Return the rules of each member that has a network, by its name. Without another side it is all other addresses.
 
@@ -105,7 +110,12 @@ def build_chains(
 
 
 def _near_chains(
-    member: Member, side: Sequence[Member], other: Sequence[Member], action: str, *, one_way: bool
+    member: PacketEndpoint,
+    side: Sequence[PacketEndpoint],
+    other: Sequence[PacketEndpoint],
+    action: str,
+    *,
+    one_way: bool,
 ) -> Chains:
     """Return the rules of a member of the first side."""
     if other:
@@ -117,7 +127,7 @@ def _near_chains(
     )
 
 
-def _rules(members: Sequence[Member], action: str, *, outgoing: bool) -> tuple[str, ...]:
+def _rules(members: Sequence[PacketEndpoint], action: str, *, outgoing: bool) -> tuple[str, ...]:
     return tuple(f"{peer.match(outgoing=outgoing)} -j {action}" for member in members for peer in member.peers)
 
 

@@ -21,7 +21,7 @@ import psutil
 
 from fleet.errors import ConfigurationError, NotFoundError, ResourceError
 from fleet.lab.cluster import volumes
-from fleet.lab.cluster.volumes import Volume
+from fleet.lab.cluster.volumes import LabVolume
 from fleet.lab.faults import lookup, records
 from fleet.lab.faults.fault import ActiveFault, Facts, Fault, Kind, expect_target, parse_target
 from fleet.lab.faults.kinds import signals
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fleet.lab.lab import Lab
 
 
-def find_volume(lab: Lab, fault: Fault) -> tuple[Volume, Path]:
+def find_volume(lab: Lab, fault: Fault) -> tuple[LabVolume, Path]:
     """Find the volume that a fault names, and where its files are.
 
     Raises NotFoundError if there is no such claim, ConfigurationError if its volume is not mounted.
@@ -56,7 +56,7 @@ def find_volume(lab: Lab, fault: Fault) -> tuple[Volume, Path]:
     return volume, volume.mount
 
 
-def volume_facts(volume: Volume) -> Facts:
+def volume_facts(volume: LabVolume) -> Facts:
     """Return all that is needed to find the volume again."""
     return {"node": volume.node, "place": str(volume.place), "disk": str(volume.file)}
 
