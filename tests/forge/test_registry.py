@@ -19,7 +19,8 @@ from fleet.forge.webhook import is_digest, is_equal, sign_body
 
 
 def read_job(environment):
-    repository = ForgeRepository("acorn", read_variable(environment, "ACORN_URL"), read_variable(environment, "ACORN_PATH"))
+    url, path = (read_variable(environment, f"ACORN_{part}") for part in ("URL", "PATH"))
+    repository = ForgeRepository("acorn", url, path)
     return CiJob(repository, int(environment["ACORN_CHANGE"]))
 
 
