@@ -22,7 +22,7 @@ def run_command(command: click.Command, arguments: Sequence[str] | None, name: s
         error.show()
         return ConfigurationError.exit_code
     except click.UsageError as error:
-        return _print_error(error.format_message(), ConfigurationError.exit_code, usage=_format_usage(error))
+        return _print_error(_describe_usage_error(error), ConfigurationError.exit_code, usage=_format_usage(error))
     except click.ClickException as error:
         return _print_error(error.format_message(), error.exit_code)
     except (click.Abort, EOFError, KeyboardInterrupt):
@@ -63,6 +63,15 @@ def _format_usage(error: click.UsageError) -> str:
     if error.ctx is None:
         return ""
     return f"{error.ctx.get_usage()}\nTry '{error.ctx.command_path} --help' for help.\n"
+
+
+def _describe_usage_error(error: click.UsageError) -> str:
+    """Return the message; for an argument that the command does not take, with the option that takes names of stacks."""
+    message = error.format_message()
+    options = {name for parameter in error.ctx.command.params for name in parameter.opts} if error.ctx else set()
+    if message.startswith("Got unexpected extra argument") and "--stack" in options:
+        return f"{message}\n  hint: stacks are named with --stack NAME"
+    return message
 
 
 def _describe_os_error(error: OSError) -> str:

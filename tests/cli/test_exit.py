@@ -51,6 +51,15 @@ def test_output_to_a_full_disk_is_one_line(shop: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "error: No space left on device\n")
 
 
+@pytest.mark.parametrize("command", ["preview", "sync", "check --once"])
+def test_a_stack_that_is_named_without_its_option_is_told_of_it(shop: Path, command: str) -> None:
+    done = run(shop, "fleet", *command.split(), "web")
+    assert done.returncode == 2
+    hint = "\n  hint: stacks are named with --stack NAME\n"
+    takes_stacks = not command.startswith("check")
+    assert done.stderr.endswith(f"error: Got unexpected extra argument (web){hint if takes_stacks else chr(10)}")
+
+
 def test_a_directory_that_was_deleted_is_said_to_be_gone(tmp_path: Path) -> None:
     script = f'mkdir gone && cd gone && rmdir ../gone && "{sys.executable}" -m fleet check'
     done = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
