@@ -66,7 +66,7 @@ def _format_usage(error: click.UsageError) -> str:
 
 
 def _describe_usage_error(error: click.UsageError) -> str:
-    """Return the message; for an argument that the command does not take, with the option that takes names of stacks."""
+    """Return the message; for an argument that the command does not take, with the option for names of stacks."""
     message = error.format_message()
     options = {name for parameter in error.ctx.command.params for name in parameter.opts} if error.ctx else set()
     if message.startswith("Got unexpected extra argument") and "--stack" in options:

@@ -159,12 +159,30 @@ def _describe_missing(error: ImportError | AttributeError, job: Job) -> tuple[st
     """Return message and hint for a module or a name that does not exist; None for any other error."""
     if isinstance(error, ModuleNotFoundError):
         return _describe_missing_module(error.name or "", job)
+    if isinstance(error, AttributeError) and (texts := _describe_missing_attribute(error)):
+        return texts
     match = _MISSING_NAME.match(_text_of(error))
     return (
         _describe_missing_name(match["imported"] or match["name"], match["origin"] or match["module"])
         if match
         else None
     )
+
+
+def _describe_missing_attribute(error: AttributeError) -> tuple[str, str] | None:
+    """Return message and hint for what an object of fleet's classes does not have; None for any other error."""
+    kind = type(error.obj)
+    if not error.name or not any(base.__module__.startswith("fleet.") for base in kind.__mro__):
+        return None
+    inherited = {name for base in kind.__mro__ if base.__module__.startswith("pydantic") for name in vars(base)}
+    named = {*dir(kind), *getattr(kind, "model_fields", ())} - inherited
+    names = sorted(name for name in named if name[0] != "_" and not callable(getattr(kind, name, None)))
+    close = get_close_matches(error.name, names, n=1)
+    return f"{kind.__name__} has no {error.name!r}", f"did you mean {close[0]!r}?" if close else _list_names(names)
+
+
+def _list_names(names: list[str]) -> str:
+    return f"there are: {', '.join(names)}"
 
 
 def _describe_missing_module(name: str, job: Job) -> tuple[str, str]:
@@ -182,7 +200,7 @@ def _describe_missing_name(name: str, module: str) -> tuple[str, str | None]:
     close = get_close_matches(name, names, n=1)
     if not close and not module.startswith("fleet"):
         return f"{module} has no {name!r}", None
-    return f"{module} has no {name!r}", f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(names)}"
+    return f"{module} has no {name!r}", f"did you mean {close[0]!r}?" if close else _list_names(names)
 
 
 def _describe_refusal(error: OSError, limits: Limits, root: Path) -> tuple[str, str] | None:

@@ -94,6 +94,14 @@ BAD = [
         "take one of these out",
         "opts.depends_on",
     ),
+    app(
+        "an attribute that an app does not have",
+        'fleet.export("url", Etcd("db", version="3.5").endpont)',
+        6,
+        "Etcd has no 'endpont'",
+        "did you mean 'endpoint'?",
+    ),
+    one("an attribute that a cluster does not have", "cluster.region", 6, "Cluster has no 'region'", "there are: "),
     one("an exception in user code", 'int("three")', 6, "invalid literal for int()", "for cluster 'eu-1'"),
     one(
         "an exception deep in a library",
