@@ -1,11 +1,12 @@
-"""The clusters that a command is about: those of the repository around it, or a context of the kubeconfig.
+"""The repository and the clusters that a command is about: those of the repository, or a context of the kubeconfig.
 
 The contexts of the kubeconfig are read as the file that it is: nothing is connected to, no plugin is run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +18,9 @@ from fleet.cli.output import print_message
 
 if TYPE_CHECKING:
     from fleet.errors import FleetError
+    from fleet.evaluate import ClusterData
     from fleet.kube.client.client import Client
+    from fleet.repository import Repository
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -46,6 +49,29 @@ def context_options(command: F) -> F:
     return cluster_options(context(command))
 
 
+@contextmanager
+def open_repository(revision: str | None) -> Iterator[Repository]:
+    """Open the working tree around the current directory, or a commit of it."""
+    if revision is None:
+        from fleet.repository import Repository
+
+        yield Repository.find()
+        return
+    from fleet.sync.source import read_commit
+
+    with read_commit(revision) as commit:
+        yield commit.repository
+
+
+def select_clusters(repository: Repository, names: Sequence[str]) -> list[ClusterData]:
+    """Return the clusters that the user named, or all; raise an error for a name that the repository does not have."""
+    from fleet.evaluate import evaluate
+    from fleet.sync.targets import check_cluster
+
+    clusters = evaluate(repository, stacks=()).check().clusters
+    return [check_cluster(clusters, name) for name in names] or list(clusters)
+
+
 def resolve_clusters(names: Sequence[str], context: str | None, kubeconfig: Path | None) -> list[ClusterRef]:
     """Return in a repository all its clusters, or those that the user named; elsewhere the current context."""
     from fleet.errors import ConfigurationError
@@ -69,7 +95,6 @@ def resolve_clusters(names: Sequence[str], context: str | None, kubeconfig: Path
 
 def _resolve_in_repository(names: Sequence[str], kubeconfig: Path | None) -> list[ClusterRef]:
     """Return the clusters of the repository that are reached from here; a message names the others."""
-    from fleet.cli.repository import select_clusters
     from fleet.errors import ConfigurationError
     from fleet.repository import Repository
 

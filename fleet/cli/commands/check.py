@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fleet.cli.clusters import open_repository
 from fleet.cli.output import emit_result, format_table, output_option, print_message
-from fleet.cli.repository import open_repository
 from fleet.text import count_noun
 
 if TYPE_CHECKING:

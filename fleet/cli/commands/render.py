@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from fleet.cli.clusters import open_repository
 from fleet.cli.options import signers_option
 from fleet.cli.output import emit_result, format_json, format_table, print_message
 from fleet.cli.plans import view_plan
-from fleet.cli.repository import open_repository
 from fleet.text import count_noun
 
 if TYPE_CHECKING:

@@ -61,7 +61,7 @@ def _show_live(
 ) -> int:
     import asyncio
 
-    from fleet.cli.repository import select_clusters
+    from fleet.cli.clusters import select_clusters
     from fleet.cli.results import finish
     from fleet.plan.ownership import RepositoryOwnership
     from fleet.sync.observe import observe_fleet

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from fleet.cli.clusters import select_clusters
 from fleet.cli.options import INTERVAL, Seconds, selection_options
-from fleet.cli.repository import select_clusters
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
