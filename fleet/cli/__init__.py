@@ -1,6 +1,6 @@
 """The command line. One module per command, imported when that command runs: `fleet --help` starts in a blink.
 
-A new command is a new module and one line in COMMANDS. Errors become exit codes in `fleet.cli.exit` and nowhere else.
+A new command is a new module and one line in COMMANDS. Errors become exit codes in `fleet.cli.process`, nowhere else.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import NoReturn
 
 import click
 
-from fleet.cli.exit import run_command
 from fleet.cli.lazy import LazyGroup
+from fleet.cli.process import run_command
 from fleet.version import __version__
 
 COMMANDS = {

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from fleet.cli.exit import run_command
 from fleet.cli.options import Listen
+from fleet.cli.process import run_command
 from fleet.version import __version__
 from fleet_operator.backup.command import backup
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from fleet.cli.gc import collect_less
+from fleet.cli.process import collect_less
 from fleet.evaluate import Evaluation, evaluate
 from fleet.plan.ownership import RepositoryOwnership
 from fleet.sync.options import SyncOptions

@@ -9,7 +9,7 @@ import pytest
 
 from fleet.cli import COMMANDS
 
-CORE = {"fleet", "fleet.version", "fleet.cli", "fleet.cli.exit", "fleet.cli.lazy"}
+CORE = {"fleet", "fleet.version", "fleet.cli", "fleet.cli.process", "fleet.cli.lazy"}
 HEAVY = {"asyncio", "aiohttp", "pydantic", "rich", "orjson", "yaml"}
 LAB = ("fault", "verbs", "service")
 MODULES = [entry.partition(":")[0] for entry, _ in COMMANDS.values()]

@@ -122,7 +122,7 @@ def agent(
     import asyncio
     import os
 
-    from fleet.cli.gc import collect_less
+    from fleet.cli.process import collect_less
     from fleet.kube.runtime.leader import Lease
     from fleet.serve.options import ServeOptions
     from fleet.serve.process import ServeProcess, log_to_stderr

@@ -44,7 +44,7 @@ def diff(
     fleet diff --stack orders
     fleet diff --drift --expect-no-changes
     """
-    from fleet.cli.gc import collect_rarely
+    from fleet.cli.process import collect_rarely
     from fleet.cli.results import finish
     from fleet.cli.sync_hooks import PlanningHooks
     from fleet.plan.drift import DifferenceKind, differences

@@ -107,7 +107,7 @@ def preview(
     """
     from dataclasses import replace
 
-    from fleet.cli.gc import collect_rarely
+    from fleet.cli.process import collect_rarely
     from fleet.cli.sync_hooks import PlanningHooks
     from fleet.plan.ownership import RepositoryOwnership
     from fleet.sync.commit import CommitOptions, plan_commit

@@ -146,7 +146,7 @@ def serve(
     import asyncio
     import os
 
-    from fleet.cli.gc import collect_less
+    from fleet.cli.process import collect_less
     from fleet.forge.detect import token_variables
     from fleet.kube.runtime.leader import Lease
     from fleet.serve.options import ServeOptions

@@ -104,7 +104,7 @@ def sync(
     fleet sync --stack orders --cluster eu-1 --timeout 30m
     fleet sync --allow-deletes 12
     """
-    from fleet.cli.gc import collect_rarely
+    from fleet.cli.process import collect_rarely
     from fleet.cli.sync_hooks import UserHooks
     from fleet.sync.commit import CommitOptions, sync_commit
     from fleet.sync.source import read_commit
