@@ -20,8 +20,7 @@ from fleet.git.refs import Address
 from fleet.git.status import choose_remote
 from fleet.objects.desired import Desired, Key, StackCluster
 from fleet.plan import Plan
-from fleet.plan.effect import effect_of
-from fleet.plan.severity import severity_of
+from fleet.plan.effect import effect_of, severity_of
 from fleet.sync.result import Result
 from fleet.sync.source import Commit
 

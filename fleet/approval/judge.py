@@ -18,7 +18,7 @@ from typing import NamedTuple
 from fleet.approval.record import ABSENT, REPAIR, ApprovalRecord, ApprovedChange, short_state, without_adoption
 from fleet.git.history import PastCommit
 from fleet.objects.desired import Key, StackCluster
-from fleet.plan.severity import Severity
+from fleet.plan.effect import Severity
 from fleet.version import __version__
 
 NEVER = -1  # before the first commit

@@ -45,9 +45,8 @@ from fleet.git.status_records import clean, timestamp
 from fleet.objects.desired import Desired, Key, Object, StackCluster
 from fleet.objects.normalise import manifest_digest, manifest_hash, normalise
 from fleet.plan import Plan, Verb
-from fleet.plan.effect import is_retained
+from fleet.plan.effect import Severity, is_retained, severity_of
 from fleet.plan.inventory import Entry
-from fleet.plan.severity import Severity, severity_of
 from fleet.text import count_noun
 from fleet.version import __version__
 

@@ -13,7 +13,7 @@ from fleet.git.history import first_parent, first_parents
 from fleet.git.objects import Objects
 from fleet.git.status import choose_remote
 from fleet.plan import Plan
-from fleet.plan.severity import Severity
+from fleet.plan.effect import Severity
 from fleet.plan.step import plan_hash
 from fleet.preview.merge import MergePreview
 from fleet.sync.source import Commit

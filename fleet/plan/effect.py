@@ -1,4 +1,6 @@
-"""The effect of a step on the users of an object, in the words of a reviewer: not "patch", but "restarts 3 pods". Pure.
+"""The effect of a step on the users of an object, in the words of a reviewer: not "patch", but "restarts 3 pods".
+
+Also its severity, by which a step is compared with what was approved. Pure.
 
 It is found from the objects before and after. An app's driver is asked for what it knows (hops of an upgrade, members);
 of Kubernetes' own workloads this module knows what a changed pod template means. It also knows what is never deleted
@@ -8,7 +10,7 @@ without a word in git: objects that take data, or other people's objects, with t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleet.names import GROUP, ON_DELETE
@@ -208,3 +210,54 @@ def _count_pods(count: int) -> str:
 
 def _claim_retention(spec: Mapping[str, Any], when: str) -> str:
     return str(mapping(spec.get("persistentVolumeClaimRetentionPolicy")).get(when, "Retain"))
+
+
+class Severity(IntEnum):
+    """How much a step takes from the users of an object; each value takes more than the one before it.
+
+    It is an order, so that "no more than was approved" can be said. What is approved and what happens may differ in
+    words; they may not differ upwards.
+    """
+
+    NOTHING = 0  # the object stays as it is: recorded, forgotten, in conflict
+    CREATE = 1  # or taken over as it is
+    UPDATE = 2  # in place
+    INTERRUPT = 3  # pods restart, members come or go, a version changes
+    LOSE = 4  # data of members, or the way back
+    DELETE = 5
+    DATA = 6  # deleted together with what it holds
+
+    @property
+    def words(self) -> str:
+        return _WORDS[self]
+
+
+_WORDS = {
+    Severity.NOTHING: "leave it as it is",
+    Severity.CREATE: "create",
+    Severity.UPDATE: "update in place",
+    Severity.INTERRUPT: "restart, scale or upgrade",
+    Severity.LOSE: "change it with no way back",
+    Severity.DELETE: "delete",
+    Severity.DATA: "delete with its data",
+}
+_BY_EFFECT = {
+    EffectKind.CREATE: Severity.CREATE,
+    EffectKind.ADOPT: Severity.CREATE,
+    EffectKind.UPDATE: Severity.UPDATE,
+    EffectKind.ADOPT_CHANGED: Severity.UPDATE,
+    EffectKind.RESTART: Severity.INTERRUPT,
+    EffectKind.SCALE: Severity.INTERRUPT,
+    EffectKind.UPGRADE: Severity.INTERRUPT,
+    EffectKind.DELETE: Severity.DELETE,
+    EffectKind.DATA: Severity.DATA,
+}
+
+
+def severity_of(step: Step) -> Severity:
+    """Return how much a step takes from the users of its object, by what `effect_of` says of it."""
+    effect = effect_of(step)
+    by_effect = _BY_EFFECT.get(effect.does, Severity.NOTHING)
+    if effect.does is EffectKind.ADOPT_CHANGED and step.effect is not None:
+        by_effect = Severity.INTERRUPT  # an effect of its own is more than a change in place
+    return max(by_effect, Severity.LOSE) if effect.destructive else by_effect

@@ -10,7 +10,7 @@ from fleet.approval.judge import NEVER, AppliedState, ApprovalHistory, Permissio
 from fleet.approval.record import ApprovalRecord, ApprovedChange
 from fleet.git.history import PastCommit
 from fleet.objects.desired import Key
-from fleet.plan.severity import Severity
+from fleet.plan.effect import Severity
 
 PAIR = ("shop", "eu")
 A, B = (Key("", "ConfigMap", "shop", name) for name in "ab")

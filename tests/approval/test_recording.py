@@ -15,7 +15,7 @@ from fleet.errors import ConfigurationError, ResourceError
 from fleet.git.refs import address
 from fleet.git.repository import GitRepository
 from fleet.objects.desired import Key
-from fleet.plan.severity import Severity
+from fleet.plan.effect import Severity
 from fleet.testing import GitRemote
 from tests.preview.plain import PlainRepository, manifest
 

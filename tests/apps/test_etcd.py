@@ -18,8 +18,7 @@ from fleet.apps.registry import driver, drivers, packages
 from fleet.model.app import API_VERSION
 from fleet.objects.desired import Key
 from fleet.plan import Step, Verb
-from fleet.plan.effect import effect_of, update_effect
-from fleet.plan.severity import Severity, severity_of
+from fleet.plan.effect import Severity, effect_of, severity_of, update_effect
 from tests.operator.existing_setups import SET_UPS
 
 HELM = [{"manager": "helm", "fieldsV1": {"f:spec": {"f:updateStrategy": {"f:rollingUpdate": {"f:partition": {}}}}}}]

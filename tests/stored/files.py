@@ -28,8 +28,8 @@ from fleet.git import status_records
 from fleet.objects.desired import Key, Object
 from fleet.objects.normalise import applied_hash
 from fleet.plan import plan
+from fleet.plan.effect import Severity
 from fleet.plan.inventory import Entry, Inventory
-from fleet.plan.severity import Severity
 from fleet.plan.step import plan_hash
 from fleet.repository import Repository
 from fleet.sync.rollout.approvals import changes_digest

@@ -26,8 +26,7 @@ from fleet.names import GROUP
 from fleet.objects.compare import Change, parse_quantity
 from fleet.objects.desired import Desired, Key
 from fleet.plan import Plan
-from fleet.plan.effect import effect_of
-from fleet.plan.severity import Severity, severity_of
+from fleet.plan.effect import Severity, effect_of, severity_of
 from fleet.repository.settings import FILE
 from fleet.sync.result import ObjectHealth
 
