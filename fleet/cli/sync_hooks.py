@@ -77,7 +77,7 @@ class UserHooks(CommitHooks):
 
     def show_plan(self, planned: Run, evaluation: Evaluation) -> None:
         from fleet.cli.plans import view_plan
-        from fleet.sync.rollout.describe import describe_rollouts
+        from fleet.sync.rollout.order import describe_rollouts
 
         if self._form != "text" or self._progress is None:
             return

@@ -37,7 +37,7 @@ from fleet.repository.settings import FILE
 from fleet.sync.options import SyncHooks, SyncOptions
 from fleet.sync.progress import Progress
 from fleet.sync.result import Result
-from fleet.sync.rollout.describe import describe_rollouts
+from fleet.sync.rollout.order import describe_rollouts
 from fleet.sync.run import NO_HOOKS, Run, plan_fleet
 from fleet.sync.source import Commit as BaseCommit
 from fleet.sync.source import read_commit

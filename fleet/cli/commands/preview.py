@@ -113,7 +113,7 @@ def preview(
     from fleet.sync.commit import CommitOptions, plan_commit
     from fleet.sync.options import SyncOptions
     from fleet.sync.progress import show_progress
-    from fleet.sync.rollout.describe import describe_rollouts
+    from fleet.sync.rollout.order import describe_rollouts
     from fleet.sync.source import read_commit, read_working_tree
 
     collect_rarely()

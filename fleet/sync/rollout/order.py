@@ -4,6 +4,8 @@ Every stack in every cluster asks before it writes. It waits until the gates let
 run does could open them: then it gets that as an error, and the next run goes on from there. What happens outside of
 the run (an approval by a user, a window that begins) is read but not waited for. A soak is waited for and observed
 meanwhile.
+
+`describe_rollout` describes the same order for the user who reads a plan.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass, field, replace
 
 from fleet.errors import FleetError
-from fleet.evaluate.result import Evaluation, StackResult
+from fleet.evaluate.result import Evaluation, RolloutData, StackResult
 from fleet.git.status_records import StatusRecord
 from fleet.objects.desired import StackCluster
 from fleet.plan import Plan
@@ -24,6 +26,7 @@ from fleet.sync.result import Result, WaitingError
 from fleet.sync.rollout.approvals import Approvals
 from fleet.sync.rollout.gates import UNSEEN, CommitRollout, GateDecision, RolloutState, keep_since, state_after
 from fleet.sync.targets import ClusterTarget, choose_targets
+from fleet.times import seconds
 
 LOOK = 2.0  # seconds between two observations of stacks that soak
 Look = Callable[[StackCluster], Awaitable[str]]  # the health of a stack in a cluster, now
@@ -220,3 +223,37 @@ class RolloutQueue:
         for pair, decision in verdicts.items():
             stack, cluster = pair
             self._waiting.pop(pair).set_result(WaitingError(cluster, stack, decision.reason))
+
+
+def describe_rollouts(stacks: Iterable[StackResult], results: Iterable[Result]) -> list[str]:
+    """Return a line for each stack that has something to do and whose rollout is not simply at once."""
+    changing = {
+        result.stack for result in results if result.plan and any(step.verb.writes for step in result.plan.steps)
+    }
+    lines = ((stack.name, describe_rollout(stack.rollout, stack.name)) for stack in stacks if stack.name in changing)
+    return [f"{name}: {text}" for name, text in lines if text]
+
+
+def describe_rollout(rollout: RolloutData, stack: str) -> str:
+    """Describe the rollout, as "wave 1: eu, then wave 2: us-1, us-2 (after fleet approve orders 2)"; "" for at once.
+
+    Clusters in no wave come last, and are named as such: the user may have forgotten one.
+    """
+    parts = []
+    if len(rollout.waves) > 1 or rollout.approve:
+        waves = [
+            f"wave {number}: {', '.join(names)}"
+            + (" (in no wave)" * (rollout.rest and number == len(rollout.waves)))
+            + (f" (after fleet approve {stack} {number})" * (number in rollout.approve))
+            for number, names in enumerate(rollout.waves, start=1)
+        ]
+        parts.append(", then ".join(waves))
+    elif rollout.max_unavailable and rollout.waves and len(rollout.waves[0]) > rollout.max_unavailable:
+        parts.append(f"{', '.join(rollout.waves[0])}, {rollout.max_unavailable} at a time")
+    if len(rollout.waves) > 1 and seconds(rollout.soak):
+        parts.append(f"each has to stay healthy for {rollout.soak}")
+    if rollout.windows:
+        parts.append(f"only {' and '.join(rollout.windows)} {rollout.timezone}")
+    if rollout.freeze:
+        parts.append("frozen: nothing of it is changed")
+    return "; ".join(parts)

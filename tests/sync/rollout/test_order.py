@@ -17,9 +17,8 @@ from fleet.plan.inventory import Entry
 from fleet.sync.result import Result, WaitingError
 from fleet.sync.rollout import approvals
 from fleet.sync.rollout.approvals import Approvals, changes_digest
-from fleet.sync.rollout.describe import describe_rollout
 from fleet.sync.rollout.gates import RolloutState, state_after, state_before
-from fleet.sync.rollout.order import RolloutContext, RolloutQueue, unchanged_stacks
+from fleet.sync.rollout.order import RolloutContext, RolloutQueue, describe_rollout, unchanged_stacks
 from fleet.sync.targets import choose_targets
 
 HERE = Source("stacks/orders.py", 1)
