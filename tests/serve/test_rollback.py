@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from fleet.errors import FleetError
 from fleet.evaluate.pool import Pool
 from fleet.git.refs import address
 from fleet.git.repository import GitRepository
 from fleet.git.status import report
 from fleet.git.status_records import StatusReport
+from fleet.kube.client.errors import UnreachableError
+from fleet.kube.concurrency import end_tasks
+from fleet.objects.desired import StackCluster
+from fleet.plan import Inventory, Plan, Verb
+from fleet.serve import failure
 from fleet.serve.commits import EvaluatedCommit, FollowedRepository
+from fleet.serve.options import ServeOptions
+from fleet.serve.report.metrics import Metrics
 from fleet.serve.rollback import FollowedBranch, Illness, PendingRollbacks, RollbackOutcome, roll_back
-from fleet.sync.result import ObjectHealth
+from fleet.serve.service import Service
+from fleet.sync.result import ObjectHealth, Result
+from fleet.sync.targets import ClusterTarget
 from fleet.testing import GitRemote
 from fleet.testing.git import git
 from tests.serve.pulling_clusters import Pulled
@@ -165,6 +177,68 @@ def test_it_is_looked_at_again_right_before_the_push_and_what_is_well_by_then_is
     assert known.ask("orders", bad)
     known.note("orders", bad, RollbackOutcome("over", ""))
     assert known.ask("orders", bad), "it may fall ill again, and last"
+
+
+@dataclass
+class Observer:
+    """What passes of a service find in the cluster, as a test says; with "" they come to no end."""
+
+    service: Service
+    health: str
+    problem: FleetError | None = None
+
+    async def reconcile(self, current: EvaluatedCommit, target: ClusterTarget) -> None:
+        if not self.health:
+            await asyncio.Event().wait()
+        self.note(current)
+
+    def report_unexpected(self, current: EvaluatedCommit, placement: StackCluster, error: Exception) -> None:
+        raise error
+
+    def note(self, current: EvaluatedCommit, *verbs: Verb) -> None:
+        plan = None if self.problem else Plan("orders", "eu", (), Inventory("orders", "eu"))
+        result = Result("orders", "eu", plan, self.problem, health=self.health, done=Counter(verbs))
+        self.service._reconciler.note(current, result)
+
+
+@pytest.mark.parametrize(
+    ("health", "problem", "is_rolled_back"),
+    [
+        ("Degraded", None, True),
+        ("Healthy", None, False),
+        ("Progressing", None, False),
+        ("Unknown", UnreachableError("eu: no answer"), False),
+        ("", None, False),
+    ],
+    ids=["ill", "well", "on its way", "unreachable", "silent"],
+)
+def test_the_service_looks_into_the_cluster_again_right_before_it_pushes(
+    fleet: Fleet, health: str, problem: FleetError | None, is_rolled_back: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failure, "LOOK_AGAIN", 0.5 if not health else 60.0)
+    rollout = 'rollout=fleet.Rollout(on_failure="rollback", rollback_after="0s"), clusters'
+    for value, found in (("'1'", "Healthy"), ("'2'", "Degraded")):
+        fleet.wants("orders", value)
+        text = (fleet.root / "stacks/orders.py").read_text()
+        fleet.write("stacks/orders.py", text.replace("clusters", rollout))
+        bad = fleet.synced(found)
+    followed, commit = fleet.service()
+
+    async def fail() -> None:
+        service = Service(followed.origin, ServeOptions(status=False), Metrics())
+        service.current.evaluated, service.current.tip = commit, commit.revision
+        Observer(service, "Degraded").note(commit, Verb.UPDATE)
+        assert service.reporter.rollbacks.due == {"orders"}
+        passes = service._reconciler.queue.workers(Observer(service, health, problem), 3600)
+        tasks = [asyncio.create_task(work) for work in passes]
+        try:
+            await service._failures.roll_back(followed.mirror, fleet.pool)
+        finally:
+            await end_tasks(*tasks)
+
+    asyncio.run(fail())
+    before = fleet.remote.git("rev-parse", "main~1" if is_rolled_back else "main").strip()
+    assert before == bad, "a rollback is one commit on top of it"
 
 
 def test_a_change_that_touched_something_else_is_not_taken_back_for_what_is_ill(fleet: Fleet) -> None:
