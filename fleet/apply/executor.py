@@ -93,7 +93,7 @@ async def apply(
                 rank=order.rank,
                 workers=client.concurrency,
                 hold=wait,
-                held=held,
+                delayed=held,
             )
         results.update(done_results)
 

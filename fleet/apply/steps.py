@@ -20,7 +20,7 @@ from fleet.kube.client import errors
 from fleet.kube.client.client import Client, Response
 from fleet.kube.client.errors import UnansweredError, dropped_fields
 from fleet.kube.discovery import Resource, resource_of_definition
-from fleet.kube.health.state import holds, status_of
+from fleet.kube.health.state import has_condition, status_of
 from fleet.kube.objects import MANAGER, NEVER, apply, delete, get, managers
 from fleet.kube.secret_fields import secret_fields_for
 from fleet.objects.redaction import SecretValues
@@ -187,7 +187,7 @@ class Execution:
         """Wait until a definition is done: Established, and its path answers, so that its kind can be used."""
         deadline = time.monotonic() + SERVED_SECONDS
         name = crd["metadata"]["name"]
-        while not holds(crd, "Established"):
+        while not has_condition(crd, "Established"):
             if time.monotonic() > deadline:
                 raise ResourceError(f"{self._client.place}: definition {name} is not accepted: {_objections(crd)}")
             await asyncio.sleep(0.05)

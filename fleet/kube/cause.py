@@ -69,18 +69,18 @@ def add_cause(health: Health, text: str) -> Health:
     return replace(health, message=f"{health.message}: {text}" if health.message else text) if text else health
 
 
-def find_cause(found: dict[str, Any], reading: CauseReader) -> str:
+def find_cause(workload: dict[str, Any], reading: CauseReader) -> str:
     """Return the first thing that keeps a pod from starting, newest pods first; else why there are none. Pure."""
     newest = sorted(reading.pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")), reverse=True)
     unwell = [pod for pod in newest if "deletionTimestamp" not in pod["metadata"] and not _is_ready(pod)]
     for pod in unwell:
         if text := _explain_pod(pod, reading.events):
-            message = text if found["kind"] == "Pod" else f"pod {pod['metadata']['name']}: {text}"
+            message = text if workload["kind"] == "Pod" else f"pod {pod['metadata']['name']}: {text}"
             return message[:LETTERS]
-    failure = condition(found, "ReplicaFailure")
+    failure = condition(workload, "ReplicaFailure")
     if failure and failure.get("status") == "True":
         return ""  # its health message has the reason already
-    return _newest_warning(reading.events, found)[:LETTERS]
+    return _newest_warning(reading.events, workload)[:LETTERS]
 
 
 def _is_open(health: Health) -> bool:
@@ -98,7 +98,7 @@ def _explain_pod(pod: dict[str, Any], events: Iterable[dict[str, Any]]) -> str:
     status = pod.get("status") or {}
     scheduled = condition(pod, "PodScheduled")
     if scheduled and scheduled.get("status") == "False":
-        return f"{scheduled.get('reason', 'Unschedulable')}: {scheduled.get('message', 'no node was found for it')}"
+        return f"{scheduled.get('reason', 'Unschedulable')}: {scheduled.get('message', 'no node was workload for it')}"
     if status.get("phase") == "Failed" and status.get("reason"):
         return f"{status['reason']}: {status.get('message', '')}".rstrip(": ")
     containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
@@ -183,9 +183,9 @@ async def _read_page(client: Client, scope: ObjectScope) -> list[dict[str, Any]]
     return []
 
 
-def selector_of(found: dict[str, Any]) -> str:
+def selector_of(workload: dict[str, Any]) -> str:
     """Return a workload's selector in the form of a query; "" if it has none."""
-    selector = (found.get("spec") or {}).get("selector") or {}
+    selector = (workload.get("spec") or {}).get("selector") or {}
     labels = (
         selector.get("matchLabels") or {} if "matchLabels" in selector or "matchExpressions" in selector else selector
     )

@@ -46,14 +46,14 @@ async def run_in_order(
     rank: Callable[[Key], int],
     workers: int,
     hold: Callable[[Key], Awaitable[R | None]] | None = None,
-    held: Collection[Key] = (),
+    delayed: Collection[Key] = (),
 ) -> dict[Key, R]:
     """Run `do` for every key once those before it have succeeded, and return the results by key.
 
     `skip(key, cause)` makes the result of a key whose predecessor `cause` did not succeed.
 
-    `hold` may delay a key in `held` when its turn has come, without keeping a worker from other keys. If it returns a
-    result, that is the key's result; after None the key is done like the others.
+    `hold` may delay a key in `delayed` when its turn has come, without keeping a worker from other keys. If it returns
+    a result, that is the key's result; after None the key is done like the others.
     """
     if not before:
         return {}
@@ -73,7 +73,7 @@ async def run_in_order(
         free.put_nowait((rank(key), count, key))
 
     def enqueue(key: Key) -> None:
-        if key in held:
+        if key in delayed:
             arriving.put_nowait(key)
         else:
             admit(key)
@@ -115,7 +115,7 @@ async def run_in_order(
     for key, number in missing.items():
         if number == 0:
             enqueue(key)
-    await gather([*(work() for _ in range(min(workers, len(before)))), *([usher()] if held else [])])
+    await gather([*(work() for _ in range(min(workers, len(before)))), *([usher()] if delayed else [])])
     return results
 
 

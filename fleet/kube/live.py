@@ -21,8 +21,8 @@ from fleet.errors import AccessError, ResourceError
 from fleet.kube.client.client import Client
 from fleet.kube.concurrency import gather
 from fleet.kube.discovery import Discovery, Resource, resource_of_definition
-from fleet.kube.health import needed_around
-from fleet.kube.objects import ListExpiredError, ObjectScope, drop_other_fields, get, is_certainly_absent, pages
+from fleet.kube.health import related_key
+from fleet.kube.objects import ListExpiredError, ObjectScope, drop_other_fields, get, pages, require_absence
 from fleet.objects.desired import Key
 
 CRDS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False)
@@ -30,12 +30,13 @@ SETTLING_SECONDS = 10.0
 
 
 async def wait_until_served(client: Client, kinds: set[tuple[str, str]]) -> bool:
-    """Whether a kind that discovery did not list is there after all: it may have been defined a moment ago.
+    """Wait until defined kinds that discovery did not list are served: they may have been defined a moment ago.
 
-    False means that there is no definition either, so there can be no objects.
+    Return False if there is no definition either, so that there can be no objects. Raise ResourceError if a kind is
+    defined and not served in time.
     """
     deadline = time.monotonic() + SETTLING_SECONDS
-    while defined := await _defined(client, kinds):
+    while defined := await _list_defined_kinds(client, kinds):
         client.forget_discovery()
         discovery = await client.discovery()
         if all(discovery.find(*kind) for kind in defined):
@@ -50,7 +51,7 @@ async def wait_until_served(client: Client, kinds: set[tuple[str, str]]) -> bool
     return False
 
 
-async def _defined(client: Client, kinds: set[tuple[str, str]]) -> set[tuple[str, str]]:
+async def _list_defined_kinds(client: Client, kinds: set[tuple[str, str]]) -> set[tuple[str, str]]:
     defined = set()
     async for page in pages(client, ObjectScope(CRDS)):
         for crd in page["items"]:
@@ -69,11 +70,11 @@ Live = dict[Key, dict[str, Any] | None]
 
 
 async def read_live(client: Client, keys: Iterable[Key], versions: Mapping[Key, str] | None = None) -> Live:
-    """Every key with its object or None. `versions` says in which API version to read; else the preferred one."""
+    """Return every key with its object or None. `versions` has API versions to read in, else the preferred."""
     wanted = list(dict.fromkeys(keys))
-    groups, unserved = _grouped(await client.discovery(), wanted, versions or {})
+    groups, unserved = _group_by_resource(await client.discovery(), wanted, versions or {})
     if unserved and await wait_until_served(client, unserved):
-        groups, unserved = _grouped(await client.discovery(), wanted, versions or {})
+        groups, unserved = _group_by_resource(await client.discovery(), wanted, versions or {})
     reads: list[Coroutine[Any, Any, Live]] = []
     for resource, spaces in groups.items():
         if len(spaces) > SCATTERED:
@@ -87,30 +88,31 @@ async def read_live(client: Client, keys: Iterable[Key], versions: Mapping[Key, 
 
 
 async def read_each(client: Client, keys: Iterable[Key], versions: Mapping[Key, str] | None = None) -> Live:
-    """The same, every object asked for by itself: no list is trusted. Of kinds that are not served, none is there."""
+    """Return the same, with a request for each object: no list is trusted. Objects of kinds not served are None."""
     wanted = list(dict.fromkeys(keys))
-    groups, _ = _grouped(await client.discovery(), wanted, versions or {})
+    groups, _ = _group_by_resource(await client.discovery(), wanted, versions or {})
     live: Live = dict.fromkeys(wanted)
-    reads = [_get_each(client, resource, members) for resource, its in groups.items() for members in its.values()]
+    reads = [_get_each(client, resource, members) for resource, spaces in groups.items() for members in spaces.values()]
     for part in await gather(reads):
         live.update(part)
     return live
 
 
 async def read_whole(client: Client, keys: Iterable[Key]) -> Live:
-    """Objects of others with what each manager owns of them; without those that may not be seen."""
+    """Return objects with all field managers' entries; without those that the API server does not let us see."""
     wanted = list(dict.fromkeys(keys))
-    groups, _ = _grouped(await client.discovery(), wanted, {})
-    named = [(resource, key) for resource, its in groups.items() for members in its.values() for key in members]
+    groups, _ = _group_by_resource(await client.discovery(), wanted, {})
+    named = [(resource, key) for resource, spaces in groups.items() for members in spaces.values() for key in members]
     read = await gather(_get_whole(client, resource, key) for resource, key in named)
-    return {key: found for part in read for key, found in part.items()}
+    return {key: live_object for part in read for key, live_object in part.items()}
 
 
 async def read_around(client: Client, live: Mapping[Key, dict[str, Any] | None]) -> Live:
-    """Read what these objects are judged by besides themselves; nothing, for nearly all. What may not be seen is left
-    out.
+    """Read the objects by which the health of these is judged, besides themselves; for nearly all there are none.
+
+    Objects that the API server does not let us see are left out.
     """
-    keys = {key for found in live.values() if (key := needed_around(found)) is not None}
+    keys = {key for live_object in live.values() if (key := related_key(live_object)) is not None}
     return await read_whole(client, keys) if keys else {}
 
 
@@ -119,14 +121,14 @@ async def _get_whole(client: Client, resource: Resource, key: Key) -> Live:
     if answer.status == 403:
         return {}
     if answer.status == 404:
-        is_certainly_absent(client, answer, str(key))
+        require_absence(client, answer, str(key))
     return {key: None if answer.status == 404 else answer.body}
 
 
-def _grouped(
+def _group_by_resource(
     discovery: Discovery, keys: list[Key], versions: Mapping[Key, str]
 ) -> tuple[dict[Resource, dict[str, list[Key]]], set[tuple[str, str]]]:
-    """The keys by resource and namespace, and the kinds that the server does not list."""
+    """Return the keys by resource and namespace, and the kinds that the server does not list."""
     kinds: dict[tuple[str, str, str | None], dict[str, list[Key]]] = {}
     for key in keys:
         spaces = kinds.setdefault((key.group, key.kind, versions.get(key)), {})
@@ -138,28 +140,28 @@ def _grouped(
         if resource is None:
             unserved.add((group, kind))
             continue
-        known = groups.setdefault(resource, {})
+        by_namespace = groups.setdefault(resource, {})
         for space, members in spaces.items():
-            known.setdefault(space if resource.namespaced else "", []).extend(members)
+            by_namespace.setdefault(space if resource.namespaced else "", []).extend(members)
     return groups, unserved
 
 
 async def _read_namespace(client: Client, resource: Resource, namespace: str, keys: list[Key]) -> Live:
     if len(keys) <= FEW:
         return await _get_each(client, resource, keys)
-    live, rest = await _list(client, ObjectScope(resource, namespace), keys)
+    live, rest = await _list_keys(client, ObjectScope(resource, namespace), keys)
     return {**live, **await _get_each(client, resource, rest)}
 
 
 async def _read_scattered(client: Client, resource: Resource, spaces: Mapping[str, list[Key]]) -> Live:
-    """What is ours by its label in one list; what is not among it is asked for where its namespace exists."""
+    """Read our objects by label in one list, and those that it lacks by name, where their namespace exists."""
     live: Live = dict.fromkeys(key for keys in spaces.values() for key in keys)
     try:
-        ours, _ = await _list(client, ObjectScope(resource, labels=OURS), list(live))
+        ours, _ = await _list_keys(client, ObjectScope(resource, labels=OURS), list(live))
         existing = await _namespaces(client)
     except AccessError:  # rights in single namespaces only
         ours, existing = {}, set(spaces)
-    live.update({key: found for key, found in ours.items() if found is not None})
+    live.update({key: live_object for key, live_object in ours.items() if live_object is not None})
     missing = {space: [key for key in keys if live[key] is None] for space, keys in spaces.items() if space in existing}
     for part in await gather(_read_namespace(client, resource, space, keys) for space, keys in missing.items() if keys):
         live.update(part)
@@ -171,12 +173,15 @@ async def _namespaces(client: Client) -> set[str]:
 
 
 async def _get_each(client: Client, resource: Resource, keys: list[Key]) -> Live:
-    found = await gather(get(client, resource, key.namespace, key.name) for key in keys)
-    return dict(zip(keys, found, strict=True))
+    objects = await gather(get(client, resource, key.namespace, key.name) for key in keys)
+    return dict(zip(keys, objects, strict=True))
 
 
-async def _list(client: Client, scope: ObjectScope, keys: list[Key]) -> tuple[Live, list[Key]]:
-    """What a whole list says of the keys, and those that are cheaper asked for one by one among so many strangers."""
+async def _list_keys(client: Client, scope: ObjectScope, keys: list[Key]) -> tuple[Live, list[Key]]:
+    """List the objects; return those of the keys, and the keys that cost less when each is read by itself.
+
+    Where a namespace has very many other objects, the list is not read to its end.
+    """
     for attempt in range(1, EXPIRED_LISTS + 1):
         try:
             return await _list_once(client, scope, keys)

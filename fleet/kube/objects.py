@@ -36,13 +36,13 @@ async def get(client: Client, resource: Resource, namespace: str, name: str) -> 
     """Return the object, or None if the server says that it does not exist."""
     answer = await client.request("GET", resource.path(namespace, name), expect=(404,))
     if answer.status == 404:
-        is_certainly_absent(client, answer, f"{resource.kind} {namespace}/{name}")
+        require_absence(client, answer, f"{resource.kind} {namespace}/{name}")
         return None
     return drop_other_fields(answer.body)
 
 
-def is_certainly_absent(client: Client, answer: Response, what: str) -> None:
-    """Raise ResourceError unless the 404 names the object.
+def require_absence(client: Client, answer: Response, what: str) -> None:
+    """Raise ResourceError unless the 404 in `answer` names the object.
 
     A 404 that names the object is an absence. One without a name is for a path that is not served, and says nothing.
     """
@@ -137,16 +137,16 @@ async def delete(
     return await client.request("DELETE", resource.path(namespace, name), body=options, expect=(404, 409))
 
 
-def drop_other_fields(found: dict[str, Any]) -> dict[str, Any]:
+def drop_other_fields(live: dict[str, Any]) -> dict[str, Any]:
     """Return the object, with the managed fields of other managers dropped: they are most of its size.
 
     Our own entries in managedFields are kept whole; of those of other managers only the time and the fields are
     dropped.
     """
-    metadata = found.get("metadata", {})
+    metadata = live.get("metadata", {})
     managed = metadata.get("managedFields")
     if not managed or (len(managed) == 1 and managed[0].get("manager") == MANAGER):  # nearly all objects
-        return found
+        return live
     if any(entry.get("manager") != MANAGER for entry in metadata.get("managedFields") or ()):
         metadata["managedFields"] = [
             entry
@@ -154,12 +154,12 @@ def drop_other_fields(found: dict[str, Any]) -> dict[str, Any]:
             else {k: v for k, v in entry.items() if k not in ("fieldsV1", "time")}
             for entry in metadata["managedFields"]
         ]
-    return found
+    return live
 
 
-def managers(found: dict[str, Any]) -> list[str]:
+def managers(live: dict[str, Any]) -> list[str]:
     """Return the names of all field managers of an object except ours, for messages."""
-    entries = found.get("metadata", {}).get("managedFields", ())
+    entries = live.get("metadata", {}).get("managedFields", ())
     return sorted({entry["manager"] for entry in entries if entry.get("manager")} - {MANAGER})
 
 

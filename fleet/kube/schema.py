@@ -103,15 +103,15 @@ async def openapi_document(client: Client, which: GroupVersion) -> Document | No
     return documents[which]
 
 
-async def schema_error(client: Client, made: Plan, changing: Iterable[GroupKind] = ()) -> ConfigurationError | None:
+async def schema_error(client: Client, plan: Plan, changing: Iterable[GroupKind] = ()) -> ConfigurationError | None:
     """Return the error for the first object of a plan that its kind's schema does not allow; None if there is none.
 
     A kind that the plan itself defines has the schema of that definition. Other kinds that are `changing`, because
     another stack of the run writes their definition, are not judged: which of the two comes first is open.
     """
-    own = definitions(made)
+    own = definitions(plan)
     open_kinds = frozenset(changing) - own.keys()
-    steps = [step for step in made.steps if step.manifest and step.verb.writes and _kind_of(step) not in open_kinds]
+    steps = [step for step in plan.steps if step.manifest and step.verb.writes and _kind_of(step) not in open_kinds]
     versions = {_version_of(step) for step in steps if _kind_of(step) not in own}
     published = dict(
         zip(versions, await gather([openapi_document(client, version) for version in versions]), strict=True)
@@ -135,11 +135,11 @@ def _kind_of(step: Step) -> GroupKind:
     return step.key.group, step.key.kind
 
 
-def definitions(made: Plan) -> dict[GroupKind, Document]:
+def definitions(plan: Plan) -> dict[GroupKind, Document]:
     """Return the schemas of the kinds whose definitions the plan writes."""
     manifests = [
         step.manifest
-        for step in made.steps
+        for step in plan.steps
         if step.manifest and step.verb.writes and step.key.kind == "CustomResourceDefinition"
     ]
     return {(str(crd["spec"]["group"]), str(crd["spec"]["names"]["kind"])): defined_by(crd) for crd in manifests}
@@ -175,9 +175,9 @@ def _find_step_mistakes(step: Step, document: Document | None) -> list[Mistake]:
     return find_mistakes(step.key, step.manifest or {}, document, created=created) if document is not None else []
 
 
-def find_mistakes(key: Key, manifest: Mapping[str, Any], known: Document, *, created: bool = False) -> list[Mistake]:
+def find_mistakes(key: Key, manifest: Mapping[str, Any], document: Document, *, created: bool = False) -> list[Mistake]:
     """Return the mistakes in a manifest; none for a kind that the document does not have. Pure."""
-    schemas = (known.get("components") or {}).get("schemas") or {}
+    schemas = (document.get("components") or {}).get("schemas") or {}
     version = str(manifest["apiVersion"]).rpartition("/")[2]
     group_version_kind = {"group": key.group, "version": version, "kind": key.kind}
     name = next(
@@ -264,9 +264,9 @@ def _find_repeated(items: list[Any], schema: Mapping[str, Any], options: _CheckO
         values = {key: item.get(key, defaults[key]) for key in keys}
         earlier = first.setdefault(repr(values), position)
         if earlier != position:
-            said = ", ".join(f"{key} {str(value)[:40]!r}" for key, value in values.items() if key in item)
+            values_text = ", ".join(f"{key} {str(value)[:40]!r}" for key, value in values.items() if key in item)
             yield Mistake(
-                f"{path}[{position}]", f"has the {said} of the entry {path}[{earlier}]", "leave one of both out"
+                f"{path}[{position}]", f"has the {values_text} of the entry {path}[{earlier}]", "leave one of both out"
             )
 
 

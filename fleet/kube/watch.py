@@ -107,8 +107,8 @@ class HealthWait:
         for key, item in live.items():
             self._see(key, item)
 
-    def _see(self, key: Key, found: dict[str, Any] | None) -> None:
-        health = judge(found, self._around)
+    def _see(self, key: Key, live: dict[str, Any] | None) -> None:
+        health = judge(live, self._around)
         if health != self.health[key]:
             self.health[key] = health
             if self._on_change:

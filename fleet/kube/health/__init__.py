@@ -12,10 +12,10 @@ from typing import Any
 
 from fleet.kube.health import builtin, custom
 from fleet.kube.health.builtin import NOTHING, Around
-from fleet.kube.health.state import Health, State, healthy, strange
+from fleet.kube.health.state import Health, State, healthy, judge_shape
 from fleet.objects.desired import Key
 
-__all__ = ["WELL", "Health", "State", "is_inert", "judge", "needed_around"]
+__all__ = ["WELL", "Health", "State", "is_inert", "judge", "related_key"]
 
 _JUDGES: dict[tuple[str, str], Callable[[dict[str, Any]], Health]] = {
     ("", "Namespace"): builtin.namespace,
@@ -37,36 +37,36 @@ _JUDGES: dict[tuple[str, str], Callable[[dict[str, Any]], Health]] = {
 }
 
 
-def needed_around(found: dict[str, Any] | None) -> Key | None:
+def related_key(live: dict[str, Any] | None) -> Key | None:
     """Return the key of the object that is needed besides to judge this one; None for nearly all."""
-    is_claim = found is not None and (found["apiVersion"], found["kind"]) == ("v1", "PersistentVolumeClaim")
-    return builtin.class_of(found) if found is not None and is_claim else None
+    is_claim = live is not None and (live["apiVersion"], live["kind"]) == ("v1", "PersistentVolumeClaim")
+    return builtin.class_of(live) if live is not None and is_claim else None
 
 
-def judge(found: dict[str, Any] | None, around: Around = NOTHING) -> Health:
+def judge(live: dict[str, Any] | None, around: Around = NOTHING) -> Health:
     """Return the health of an object; None stands for one that certainly does not exist.
 
-    `around` has the other objects by which it is judged (`needed_around`).
+    `around` has the other objects by which it is judged (`related_key`).
     """
-    if found is None:
+    if live is None:
         return Health(State.MISSING, "it does not exist")
-    metadata = found["metadata"]
+    metadata = live["metadata"]
     if (
-        "status" not in found
+        "status" not in live
         and "deletionTimestamp" not in metadata
-        and _is_well_by_being(found["apiVersion"], found["kind"])
+        and _is_well_by_being(live["apiVersion"], live["kind"])
     ):
         return WELL
-    if found["metadata"].get("deletionTimestamp"):
-        waits = ", ".join(found["metadata"].get("finalizers", ()))
+    if live["metadata"].get("deletionTimestamp"):
+        waits = ", ".join(live["metadata"].get("finalizers", ()))
         return Health(State.PROGRESSING, f"being deleted{f', waiting for {waits}' if waits else ''}")
-    if unclear := strange(found):
+    if unclear := judge_shape(live):
         return unclear
-    group = found["apiVersion"].rpartition("/")[0]
-    if (group, found["kind"]) == ("", "PersistentVolumeClaim"):
-        return builtin.claim(found, around)
-    judge_of_kind = _JUDGES.get((group, found["kind"]), custom.resource_health)
-    return judge_of_kind(found)
+    group = live["apiVersion"].rpartition("/")[0]
+    if (group, live["kind"]) == ("", "PersistentVolumeClaim"):
+        return builtin.claim(live, around)
+    judge_of_kind = _JUDGES.get((group, live["kind"]), custom.resource_health)
+    return judge_of_kind(live)
 
 
 WELL = healthy()  # by existing, as nearly all objects are
@@ -80,10 +80,8 @@ def _is_well_by_being(api_version: str, kind: str) -> bool:
     return (group, kind) not in _JUDGES and group != custom.OWN_GROUP and not claim
 
 
-def is_inert(found: dict[str, Any] | None) -> bool:
+def is_inert(live: dict[str, Any] | None) -> bool:
     """Return whether an object is healthy by existing: its kind has no judge, and no controller reports on it."""
-    if found is None or "status" in found or found["metadata"].get("deletionTimestamp"):
+    if live is None or "status" in live or live["metadata"].get("deletionTimestamp"):
         return False
-    return (found["apiVersion"].rpartition("/")[0], found["kind"]) not in _JUDGES and judge(
-        found
-    ).state is State.HEALTHY
+    return (live["apiVersion"].rpartition("/")[0], live["kind"]) not in _JUDGES and judge(live).state is State.HEALTHY

@@ -14,12 +14,12 @@ from typing import Any
 from fleet.kube.health.state import (
     Health,
     condition,
+    condition_message,
     degraded,
+    has_condition,
     healthy,
-    holds,
-    not_observed,
+    judge_observation,
     progressing,
-    said,
     status_of,
     suspended,
     waiting_message,
@@ -28,22 +28,23 @@ from fleet.objects.desired import Key
 from fleet.text import count_noun, quote_output
 
 
-def deployment(found: dict[str, Any]) -> Health:
+def deployment(live: dict[str, Any]) -> Health:
     """Judge a Deployment."""
-    spec, status = found["spec"], status_of(found)
+    spec, status = live["spec"], status_of(live)
     if spec.get("paused"):
         return suspended("its rollout is paused")
-    if waiting := not_observed(found):
+    if waiting := judge_observation(live):
         return waiting
-    rollout = condition(found, "Progressing")
+    rollout = condition(live, "Progressing")
     if rollout and rollout.get("reason") == "ProgressDeadlineExceeded":
-        why = said(condition(found, "ReplicaFailure")) or said(rollout) or "its progress deadline passed"
+        why = condition_message(condition(live, "ReplicaFailure")) or condition_message(rollout)
+        why = why or "its progress deadline passed"
         return degraded(why, final=True)  # as `kubectl rollout status`: the controller gave up, so waiting ends
     replicas = spec.get("replicas", 1)
     updated, total = status.get("updatedReplicas", 0), status.get("replicas", 0)
     available = status.get("availableReplicas", 0)
-    failure = condition(found, "ReplicaFailure")
-    why = f": {said(failure)}" if failure and failure.get("status") == "True" else ""
+    failure = condition(live, "ReplicaFailure")
+    why = f": {condition_message(failure)}" if failure and failure.get("status") == "True" else ""
     if updated < replicas:
         return progressing(f"{updated} of {replicas} new replicas are made{why}")
     if total > updated:
@@ -53,10 +54,10 @@ def deployment(found: dict[str, Any]) -> Health:
     return healthy(count_noun(available, "replica"))
 
 
-def stateful_set(found: dict[str, Any]) -> Health:
+def stateful_set(live: dict[str, Any]) -> Health:
     """Judge a StatefulSet."""
-    spec, status = found["spec"], status_of(found)
-    if waiting := not_observed(found):
+    spec, status = live["spec"], status_of(live)
+    if waiting := judge_observation(live):
         return waiting
     replicas, ready = spec.get("replicas", 1), status.get("readyReplicas", 0)
     if ready < replicas:
@@ -76,14 +77,14 @@ def stateful_set(found: dict[str, Any]) -> Health:
     return healthy(count_noun(ready, "pod"))
 
 
-def daemon_set(found: dict[str, Any]) -> Health:
+def daemon_set(live: dict[str, Any]) -> Health:
     """Judge a DaemonSet."""
-    status = status_of(found)
-    if waiting := not_observed(found):
+    status = status_of(live)
+    if waiting := judge_observation(live):
         return waiting
     wanted = status.get("desiredNumberScheduled", 0)
     available = status.get("numberAvailable", 0)
-    if (found["spec"].get("updateStrategy") or {}).get("type") == "OnDelete":
+    if (live["spec"].get("updateStrategy") or {}).get("type") == "OnDelete":
         return healthy(f"{count_noun(available, 'pod')}, updated when they are deleted")
     updated = status.get("updatedNumberScheduled", 0)
     if updated < wanted:
@@ -93,49 +94,50 @@ def daemon_set(found: dict[str, Any]) -> Health:
     return healthy(count_noun(available, "pod"))
 
 
-def replica_set(found: dict[str, Any]) -> Health:
+def replica_set(live: dict[str, Any]) -> Health:
     """Judge a ReplicaSet or ReplicationController."""
-    if waiting := not_observed(found):
+    if waiting := judge_observation(live):
         return waiting
-    if holds(found, "ReplicaFailure"):
-        return degraded(said(condition(found, "ReplicaFailure")))
-    replicas, available = found["spec"].get("replicas", 1), status_of(found).get("availableReplicas", 0)
+    if has_condition(live, "ReplicaFailure"):
+        return degraded(condition_message(condition(live, "ReplicaFailure")))
+    replicas, available = live["spec"].get("replicas", 1), status_of(live).get("availableReplicas", 0)
     if available < replicas:
         return progressing(f"{available} of {replicas} replicas are available")
     return healthy(count_noun(available, "replica"))
 
 
-def disruption_budget(found: dict[str, Any]) -> Health:
+def disruption_budget(live: dict[str, Any]) -> Health:
     """Judge a PodDisruptionBudget.
 
     That it allows no disruption is no fault: with one pod it never does. Fewer healthy pods than it wants is one.
     """
-    if waiting := not_observed(found):
+    if waiting := judge_observation(live):
         return waiting
-    allowed = condition(found, "DisruptionAllowed")
+    allowed = condition(live, "DisruptionAllowed")
     if allowed and allowed.get("reason") == "SyncFailed":
-        return degraded(said(allowed))
-    status = status_of(found)
+        return degraded(condition_message(allowed))
+    status = status_of(live)
     now, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
     if now < wanted:
         return progressing(f"{now} of {wanted} pods are healthy")
     return healthy(f"{count_noun(status.get('disruptionsAllowed', 0), 'disruption')} allowed")
 
 
-def autoscaler(found: dict[str, Any]) -> Health:
+def autoscaler(live: dict[str, Any]) -> Health:
     """Judge a HorizontalPodAutoscaler."""
     for kind in ("AbleToScale", "ScalingActive"):
-        scaling = condition(found, kind)
+        scaling = condition(live, kind)
         if scaling and scaling.get("status") == "False":
-            return suspended(said(scaling)) if scaling.get("reason") == "ScalingDisabled" else degraded(said(scaling))
-    if not status_of(found).get("conditions"):
+            judge = suspended if scaling.get("reason") == "ScalingDisabled" else degraded
+            return judge(condition_message(scaling))
+    if not status_of(live).get("conditions"):
         return progressing("waiting for its first look at the metrics")
-    return healthy(count_noun(status_of(found).get("currentReplicas", 0), "replica"))
+    return healthy(count_noun(status_of(live).get("currentReplicas", 0), "replica"))
 
 
-def pod(found: dict[str, Any]) -> Health:
+def pod(live: dict[str, Any]) -> Health:
     """Judge a pod by itself."""
-    status = status_of(found)
+    status = status_of(live)
     phase = status.get("phase")
     if phase == "Succeeded":
         return healthy("complete")
@@ -147,17 +149,17 @@ def pod(found: dict[str, Any]) -> Health:
     if stuck:
         return degraded(stuck)
     if phase == "Running":
-        return _judge_running_pod(found)
-    scheduled = condition(found, "PodScheduled")
+        return _judge_running_pod(live)
+    scheduled = condition(live, "PodScheduled")
     if scheduled and scheduled.get("status") == "False":
-        return progressing(f"not scheduled: {said(scheduled)}")
+        return progressing(f"not scheduled: {condition_message(scheduled)}")
     return progressing("its containers are being made")
 
 
 def _judge_running_pod(live: dict[str, Any]) -> Health:
     if live["spec"].get("restartPolicy", "Always") != "Always":
         return progressing("running to its end")
-    if holds(live, "Ready"):
+    if has_condition(live, "Ready"):
         return healthy("ready")
     for container in _container_statuses(status_of(live)):
         terminated = (container.get("lastState") or {}).get("terminated")
@@ -199,26 +201,26 @@ def _container_statuses(status: dict[str, Any]) -> list[dict[str, Any]]:
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
-def job(found: dict[str, Any]) -> Health:
+def job(live: dict[str, Any]) -> Health:
     """Judge a Job."""
-    if holds(found, "Failed"):
-        return degraded(said(condition(found, "Failed")) or "it failed", final=True)
-    if holds(found, "Complete"):
+    if has_condition(live, "Failed"):
+        return degraded(condition_message(condition(live, "Failed")) or "it failed", final=True)
+    if has_condition(live, "Complete"):
         return healthy("complete")
-    if found["spec"].get("suspend") or holds(found, "Suspended"):
+    if live["spec"].get("suspend") or has_condition(live, "Suspended"):
         return suspended("it is suspended")
-    status = status_of(found)
+    status = status_of(live)
     active, done = status.get("active", 0), status.get("succeeded", 0)
     return progressing(
-        f"{count_noun(active, 'pod')} running, {done} of {found['spec'].get('completions') or 1} complete"
+        f"{count_noun(active, 'pod')} running, {done} of {live['spec'].get('completions') or 1} complete"
     )
 
 
-def cron_job(found: dict[str, Any]) -> Health:
+def cron_job(live: dict[str, Any]) -> Health:
     """Judge a CronJob by its last run."""
-    if found["spec"].get("suspend"):
+    if live["spec"].get("suspend"):
         return suspended("it is suspended")
-    status = status_of(found)
+    status = status_of(live)
     if status.get("active"):
         return healthy("a run is under way")
     last, good = status.get("lastScheduleTime"), status.get("lastSuccessfulTime")
@@ -227,44 +229,45 @@ def cron_job(found: dict[str, Any]) -> Health:
     return healthy(f"last success {good}" if good else "not run yet")
 
 
-def namespace(found: dict[str, Any]) -> Health:
+def namespace(live: dict[str, Any]) -> Health:
     """Judge a namespace."""
-    if status_of(found).get("phase") != "Terminating":
+    if status_of(live).get("phase") != "Terminating":
         return healthy()
-    obstacles = [said(active) for active in status_of(found).get("conditions") or () if active.get("status") == "True"]
+    conditions = status_of(live).get("conditions") or ()
+    obstacles = [condition_message(active) for active in conditions if active.get("status") == "True"]
     return progressing("; ".join(["being deleted", *obstacles]))
 
 
-def definition(found: dict[str, Any]) -> Health:
+def definition(live: dict[str, Any]) -> Health:
     """Judge a CustomResourceDefinition."""
-    names = condition(found, "NamesAccepted")
+    names = condition(live, "NamesAccepted")
     if names and names.get("status") == "False":
-        return degraded(said(names))
-    if holds(found, "NonStructuralSchema"):
-        return degraded(said(condition(found, "NonStructuralSchema")))
-    if holds(found, "Terminating"):
+        return degraded(condition_message(names))
+    if has_condition(live, "NonStructuralSchema"):
+        return degraded(condition_message(condition(live, "NonStructuralSchema")))
+    if has_condition(live, "Terminating"):
         return progressing("being deleted")
-    return healthy("established") if holds(found, "Established") else progressing("not established yet")
+    return healthy("established") if has_condition(live, "Established") else progressing("not established yet")
 
 
-def api_service(found: dict[str, Any]) -> Health:
+def api_service(live: dict[str, Any]) -> Health:
     """Judge an APIService."""
-    available = condition(found, "Available")
+    available = condition(live, "Available")
     if available and available.get("status") == "True":
         return healthy("available")
-    return progressing(said(available) or "not available yet")
+    return progressing(condition_message(available) or "not available yet")
 
 
-def service(found: dict[str, Any]) -> Health:
+def service(live: dict[str, Any]) -> Health:
     """Judge a Service: one of type LoadBalancer waits for its address."""
-    if (found.get("spec") or {}).get("type") != "LoadBalancer":
+    if (live.get("spec") or {}).get("type") != "LoadBalancer":
         return healthy()
-    return _judge_address(found, "waiting for the address of its load balancer")
+    return _judge_address(live, "waiting for the address of its load balancer")
 
 
-def ingress(found: dict[str, Any]) -> Health:
+def ingress(live: dict[str, Any]) -> Health:
     """Judge an Ingress, which waits for its address."""
-    return _judge_address(found, "waiting for an address from its controller")
+    return _judge_address(live, "waiting for an address from its controller")
 
 
 def _judge_address(live: dict[str, Any], message: str) -> Health:
@@ -282,15 +285,15 @@ _BEGUN = (  # annotations of a claim that a pod uses, and whose volume is being 
 )
 
 
-def claim(found: dict[str, Any], around: Around = NOTHING) -> Health:
+def claim(live: dict[str, Any], around: Around = NOTHING) -> Health:
     """Judge a PersistentVolumeClaim. `around` has its StorageClass, if that was read."""
-    status = status_of(found)
+    status = status_of(live)
     phase = status.get("phase")
     if phase == "Lost":
-        return degraded(f"its volume {found['spec'].get('volumeName', '')} is lost")
+        return degraded(f"its volume {live['spec'].get('volumeName', '')} is lost")
     if phase != "Bound":
-        return _judge_pending_claim(found, around)
-    wanted = (found["spec"].get("resources") or {}).get("requests", {}).get("storage")
+        return _judge_pending_claim(live, around)
+    wanted = (live["spec"].get("resources") or {}).get("requests", {}).get("storage")
     size = (status.get("capacity") or {}).get("storage")
     resizing = [active["type"] for active in status.get("conditions") or () if active.get("status") == "True"]
     if "FileSystemResizePending" in resizing or "Resizing" in resizing:
@@ -298,11 +301,11 @@ def claim(found: dict[str, Any], around: Around = NOTHING) -> Health:
     return healthy(f"bound, {size}" if size else "bound")
 
 
-def class_of(found: dict[str, Any]) -> Key | None:
+def class_of(live: dict[str, Any]) -> Key | None:
     """Return the key of the StorageClass that says whether a pending claim is at rest; None if none decides that."""
-    spec = found["spec"]
-    is_begun = any(name in (found["metadata"].get("annotations") or {}) for name in _BEGUN)
-    if status_of(found).get("phase") != "Pending" or spec.get("volumeName") or is_begun:
+    spec = live["spec"]
+    is_begun = any(name in (live["metadata"].get("annotations") or {}) for name in _BEGUN)
+    if status_of(live).get("phase") != "Pending" or spec.get("volumeName") or is_begun:
         return None
     name = spec.get("storageClassName")
     return Key("storage.k8s.io", "StorageClass", "", name) if name else None
@@ -327,9 +330,9 @@ def _judge_pending_claim(live: dict[str, Any], around: Around) -> Health:
     return progressing("not bound to a volume yet")
 
 
-def volume(found: dict[str, Any]) -> Health:
+def volume(live: dict[str, Any]) -> Health:
     """Judge a PersistentVolume."""
-    status = status_of(found)
+    status = status_of(live)
     phase = status.get("phase")
     if phase == "Failed":
         return degraded(status.get("message") or "it could not be reclaimed")

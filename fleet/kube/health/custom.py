@@ -12,11 +12,11 @@ from fleet.kube.health.state import (
     Health,
     State,
     condition,
+    condition_message,
     degraded,
+    has_condition,
     healthy,
-    holds,
     progressing,
-    said,
     status_of,
     suspended,
 )
@@ -33,27 +33,27 @@ _PHASES = {
 }
 
 
-def resource_health(found: dict[str, Any]) -> Health:
+def resource_health(live: dict[str, Any]) -> Health:
     """Judge an object by its status; one without a status is healthy by existing, unless it is an app."""
-    status = status_of(found)
+    status = status_of(live)
     if not status:
-        return _judge_without_status(found)
-    generation = found["metadata"].get("generation", 0)
+        return _judge_without_status(live)
+    generation = live["metadata"].get("generation", 0)
     if waiting := _judge_observation(status, generation):
         return waiting
     for kind in NEGATIVE:
-        if holds(found, kind):
-            return degraded(said(condition(found, kind)) or kind)
-    spec = found.get("spec")
+        if has_condition(live, kind):
+            return degraded(condition_message(condition(live, kind)) or kind)
+    spec = live.get("spec")
     suspends = isinstance(spec, dict) and spec.get("suspend") is True
-    if holds(found, "Paused") or holds(found, "Suspended") or suspends:
+    if has_condition(live, "Paused") or has_condition(live, "Suspended") or suspends:
         return suspended("it is suspended")
     for kind in POSITIVE:
-        positive = condition(found, kind)
+        positive = condition(live, kind)
         if positive is not None:
             return _judge_condition(positive, generation)
-    if holds(found, "Reconciling") or holds(found, "Progressing"):
-        return progressing(said(condition(found, "Reconciling") or condition(found, "Progressing")))
+    if has_condition(live, "Reconciling") or has_condition(live, "Progressing"):
+        return progressing(condition_message(condition(live, "Reconciling") or condition(live, "Progressing")))
     return _judge_phase(status)
 
 
@@ -84,8 +84,8 @@ def _judge_condition(report: dict[str, Any], generation: int) -> Health:
     if waiting := _judge_observation(report, generation):
         return waiting
     if report.get("status") == "True":
-        return healthy(said(report))
-    message = said(report) or f"{report['type']} is {report.get('status', 'Unknown')}"
+        return healthy(condition_message(report))
+    message = condition_message(report) or f"{report['type']} is {report.get('status', 'Unknown')}"
     if report.get("status") == "False" and _FAULT.search(str(report.get("reason", ""))):
         return degraded(message)
     return progressing(message)

@@ -68,59 +68,59 @@ def suspended(message: str) -> Health:
     return Health(State.SUSPENDED, message)
 
 
-def status_of(found: dict[str, Any]) -> dict[str, Any]:
+def status_of(live: dict[str, Any]) -> dict[str, Any]:
     """Return an object's status; an empty one if it has none or it is no object."""
-    status = found.get("status")
+    status = live.get("status")
     return status if isinstance(status, dict) else {}
 
 
-def conditions_of(found: dict[str, Any]) -> list[dict[str, Any]]:
+def conditions_of(live: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the conditions in an object's status that have the right shape."""
-    conditions = status_of(found).get("conditions")
+    conditions = status_of(live).get("conditions")
     return [item for item in conditions if isinstance(item, dict)] if isinstance(conditions, list) else []
 
 
-def condition(found: dict[str, Any], kind: str) -> dict[str, Any] | None:
+def condition(live: dict[str, Any], kind: str) -> dict[str, Any] | None:
     """Return an object's condition of this type; None if it has none."""
-    return next((item for item in conditions_of(found) if item.get("type") == kind), None)
+    return next((item for item in conditions_of(live) if item.get("type") == kind), None)
 
 
-def strange(found: dict[str, Any]) -> Health | None:
+def judge_shape(live: dict[str, Any]) -> Health | None:
     """Return the health Unknown if a status has a shape that no convention knows; else None.
 
     Definitions without a schema let such a status through, and it says nothing.
     """
-    status = found.get("status")
+    status = live.get("status")
     if status is None:
         return None
     if not isinstance(status, dict):
         return Health(State.UNKNOWN, "its status is no object")
-    conditions = status_of(found).get("conditions")
+    conditions = status_of(live).get("conditions")
     if conditions is not None and not isinstance(conditions, list):
         return Health(State.UNKNOWN, "its conditions are no list")
-    if len(conditions_of(found)) != len(conditions or ()):
+    if len(conditions_of(live)) != len(conditions or ()):
         return Health(State.UNKNOWN, "its conditions are not all objects")
     return None
 
 
-def holds(found: dict[str, Any], kind: str) -> bool:
+def has_condition(live: dict[str, Any], kind: str) -> bool:
     """Return whether the condition of this type is True."""
-    current = condition(found, kind)
+    current = condition(live, kind)
     return current is not None and current.get("status") == "True"
 
 
-def said(one: dict[str, Any] | None) -> str:
+def condition_message(item: dict[str, Any] | None) -> str:
     """Return a condition's message, else its reason."""
-    return str((one or {}).get("message") or (one or {}).get("reason") or "")
+    return str((item or {}).get("message") or (item or {}).get("reason") or "")
 
 
-def not_observed(found: dict[str, Any]) -> Health | None:
+def judge_observation(live: dict[str, Any]) -> Health | None:
     """Return the health Progressing if the status is about an older spec; else None.
 
     The controller has not seen the present spec yet.
     """
-    observed = status_of(found).get("observedGeneration")
-    generation = found["metadata"].get("generation")
+    observed = status_of(live).get("observedGeneration")
+    generation = live["metadata"].get("generation")
     if generation is not None and (observed is None or observed < generation):
         return progressing("waiting for its controller to see the change")
     return None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.kube.health import State, is_inert, judge, needed_around
+from fleet.kube.health import State, is_inert, judge, related_key
 from fleet.objects.desired import Key
 from fleet.sync.health import object_health
 
@@ -237,7 +237,7 @@ def test_a_claim_is_well_that_waits_for_its_first_consumer_and_for_nothing_else(
     health = judge(found, around)
     assert (health.state, health.message) == (state, words)
     needed = FAST if not annotation and spec.get("storageClassName") and "volumeName" not in spec else None
-    assert needed_around(found) == needed
+    assert related_key(found) == needed
 
 
 def test_what_is_not_there_is_missing() -> None:
