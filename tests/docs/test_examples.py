@@ -26,6 +26,12 @@ def _is_run(page: Path) -> bool:
 FROM_NOTHING = ("README.md", "docs/tutorial.md")  # pages that begin in an empty directory; others in a repository
 ON_REAL_NODES = "docs/tutorial-etcd.md"  # see test_real_nodes.py
 WITH_THE_OPERATOR = ("docs/how-to/backup.md", "docs/how-to/connect.md", "docs/how-to/operate-etcd.md")  # there too
+TESTS_ON_REAL_NODES = ("docs/how-to/lab-images.md", "docs/how-to/lab-volumes.md")  # whose test is run there
+WITHOUT_A_CLUSTER = {  # pages whose stacks are for something else than clusters
+    "docs/how-to/packages.md": "what is wrong with a lockfile",
+    "docs/how-to/test-a-stack.md": "tests of stacks without a cluster",
+}
+WITH_CLUSTERS = re.compile(r"fleet (sync|serve|agent|preview|cluster)\b")  # commands that do something with a stack
 TO_THE_END = "docs/tutorial.md"  # the page that takes the lab down
 WITH_EXAMPLES = sorted(
     (page for page in pages() if any(block.language in RUNNABLE for block in blocks(page))),
@@ -122,6 +128,26 @@ def test_every_block_that_could_run_says_how_or_why_not() -> None:
             assert block.language != "sh" or block.not_run, f"{where}: `sh` is not run; write `console` with `$ `"
             is_file = block.language not in {"toml", "yaml"} or block.path or block.not_run
             assert is_file, f"{where}: nobody reads it; its first line is `# PATH`, the file that it is"
+
+
+def test_no_example_is_only_written() -> None:
+    """A stack is for clusters, and a test is run: neither is shown that nothing was done with."""
+    for page in WITH_EXAMPLES:
+        shown = [block for block in blocks(page) if not block.not_run]
+        typed = [
+            (block.line, command.text) for block in shown if block.language == "console" for command in commands(block)
+        ]
+        for block in shown:
+            if block.language != "python" or not block.path:
+                continue
+            later = [text for line, text in typed if line > block.line]
+            where = f"{name(page)}:{block.line}: {block.path}"
+            if block.path.startswith("tests/"):
+                is_run = name(page) in TESTS_ON_REAL_NODES or any("pytest" in text for text in later)
+                assert is_run, f"{where} is a test that nobody runs"
+            else:
+                is_used = name(page) in WITHOUT_A_CLUSTER or any(WITH_CLUSTERS.search(text) for text in later)
+                assert is_used, f"{where} is only checked"
 
 
 def test_examples_that_are_not_run_are_few() -> None:

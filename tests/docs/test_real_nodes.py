@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fleet.lab import files
 from fleet.lab.images.bake import bake
 from fleet.lab.images.recipes import find_recipes
+from fleet.testing import Cluster
 from tests.docs.conftest import SYSTEM, Desk, lab_in
-from tests.docs.document import ROOT
+from tests.docs.document import ROOT, blocks
 from tests.docs.terminal import Terminal
-from tests.docs.test_examples import ON_REAL_NODES, WITH_THE_OPERATOR, follow
+from tests.docs.test_examples import ON_REAL_NODES, TESTS_ON_REAL_NODES, WITH_THE_OPERATOR, follow
 
 IMAGES = ("fleet-operator", "etcd:3.5", "etcd:3.5.35", "etcd:3.6.8")  # what the first reader waits for
 pytestmark = [pytest.mark.real_nodes, pytest.mark.timeout(1200)]
@@ -46,6 +48,15 @@ def real_desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealDesk]:
             bake(recipe)
     with lab_in(files.cache_directory() / "examples-real", ["dev"], "real") as (lab, state):
         yield RealDesk(lab, state, tmp_path_factory.mktemp("real-desk"))
+
+
+@pytest.mark.parametrize("page", TESTS_ON_REAL_NODES)
+def test_an_example_that_is_a_test_on_real_nodes_passes(page: str, real_cluster: Cluster) -> None:
+    (example,) = [block for block in blocks(ROOT / page) if block.path.startswith("tests/")]
+    names: dict[str, Any] = {}
+    exec(compile(example.text, f"{page}:{example.line}", "exec"), names)  # as pytest runs it on a reader's machine
+    (shown,) = [function for name, function in names.items() if name.startswith("test_")]
+    shown(real_cluster)
 
 
 @pytest.mark.parametrize("page", WITH_THE_OPERATOR)
