@@ -1,16 +1,13 @@
-"""Evaluations by tree id.
+"""Cache of evaluations by tree id: a commit that was evaluated once is not evaluated again on this machine.
 
-Everything besides its files that an evaluation may depend on, as one short text: it is part of a memory's name.
+What a stack declares follows from its files alone (it was evaluated twice), so the key of an entry is the tree's id
+together with everything else that an evaluation depends on: this Python, fleet's code, the installed packages. An
+evaluation that read other files of the machine is not stored.
 
-What a tree of files means, remembered: a commit that was evaluated once is not evaluated again on this machine.
-
-What a stack wants follows from its files alone (it was evaluated twice), so the tree's id is the
-key, together with everything else that has a say: this Python, fleet's code, the packages that are installed. An
-evaluation that looked at other files of the machine is not kept. What each file of stacks says is a part of its own: a
-part that stays the same from one commit to the next is copied as it is. Files whose stacks have a Secret have no part,
-nor has what gives them its exports, or has a Secret's value in it: those values have no business in a cache. Such files
-are evaluated each time. The directory is the user's alone, each file carries its own hash, and whatever is not as it
-should be counts as not there.
+The result of each file of stacks is a part of its own: a part that stays the same from one commit to the next is copied
+as it is. A file has no part if its stacks have a Secret, if it exports values to such stacks, or if a value of a Secret
+is in its result: those values must not be in a cache. Such files are evaluated each time. The directory belongs to the
+user alone, each entry carries its own hash, and an entry that is not as it should be counts as missing.
 """
 
 from __future__ import annotations
@@ -42,13 +39,13 @@ CODE = ("apps", "evaluate", "model", "objects", "plan", "render", "repository", 
 
 
 def environment_fingerprint() -> str:
-    """Of this Python, fleet, and what is installed beside it."""
+    """Return a digest of this Python, of fleet's code and of the packages that are installed beside it."""
     python = (sys.version, sys.executable, os.environ.get("PYTHONPATH", ""))
     return hashlib.sha256("\n".join((__version__, *python, *_code(), *_packages())).encode()).hexdigest()
 
 
 def _code() -> Iterator[str]:
-    """The part of fleet that makes the result; its files change without its version while somebody works on it."""
+    """Yield the files of fleet that make the result; during development they change while the version does not."""
     yield from sorted(_files(ROOT, below=False))
     for part in CODE:
         yield from sorted(_files(f"{ROOT}/{part}"))
@@ -65,10 +62,10 @@ def _files(directory: str, *, below: bool = True) -> Iterator[str]:
 
 
 def _packages() -> Iterator[str]:
-    """What is installed, each with its version: stacks may import it."""
+    """Yield the installed packages, each with its version: stacks may import them."""
     for directory in sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}):
         with contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:
-            yield from sorted(one.path for one in entries if one.name.endswith((".dist-info", ".egg-info")))
+            yield from sorted(entry.path for entry in entries if entry.name.endswith((".dist-info", ".egg-info")))
 
 
 MOST_FILES = 64
@@ -85,7 +82,7 @@ class CachedEvaluation:
 
 
 def is_known(tree: str) -> bool:
-    """Tell whether there is something to recall of a tree."""
+    """Return whether the cache has an evaluation of a tree."""
     with contextlib.suppress(OSError):
         return (cache.cache_directory("evaluations") / _key(tree)).is_file()
     return False
@@ -108,18 +105,18 @@ def load_evaluation(tree: str, besides: Collection[str] = (), *, whole: bool = F
         if index["key"] != key or (whole and index["unknown"]):
             return None
         parts = {file: text for file, text in zip(index["files"], texts, strict=True) if file not in besides}
-        evaluation = _evaluation(index, [one for text in parts.values() for one in orjson.loads(text)])
+        evaluation = _evaluation(index, [stack for text in parts.values() for stack in orjson.loads(text)])
         unknown = (*index["unknown"], *(file for file in index["files"] if file not in parts))
-        found = CachedEvaluation(Settings.of(index["settings"]), evaluation, unknown, parts)
+        cached = CachedEvaluation(Settings.of(index["settings"]), evaluation, unknown, parts)
         os.utime(path)  # what is used stays
-        return found
+        return cached
     return None
 
 
 def store_evaluation(
     tree: str, settings: Settings, evaluation: Evaluation, before: CachedEvaluation | None = None
 ) -> None:
-    """Keep what may be kept; a cache that cannot be written is none. `before` is what the evaluation went on from."""
+    """Store what may be stored; an error while writing is ignored. `before` is what the evaluation went on from."""
     if evaluation.problems or evaluation.foreign:
         return
     parts, unknown = _parts(evaluation, before)
@@ -155,16 +152,16 @@ def store_evaluation(
 def _read(path: Path) -> bytes:
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(handle, "rb") as file:
-        found = os.fstat(handle)
-        if found.st_uid != os.geteuid() or found.st_size > MOST_BYTES + 100:
+        status = os.fstat(handle)
+        if status.st_uid != os.geteuid() or status.st_size > MOST_BYTES + 100:
             raise PermissionError(f"{path} is not ours")
         return file.read()
 
 
 def _forget_oldest(directory: Path) -> None:
-    known = sorted(((one.stat(), one) for one in directory.iterdir()), key=lambda each: -each[0].st_mtime)
+    newest_first = sorted(((path.stat(), path) for path in directory.iterdir()), key=lambda entry: -entry[0].st_mtime)
     total = 0
-    for number, (about, path) in enumerate(known):
+    for number, (about, path) in enumerate(newest_first):
         total += about.st_size
         if number >= MOST_FILES or total > MOST_BYTES:
             path.unlink(missing_ok=True)
@@ -175,26 +172,27 @@ def _key(tree: str) -> str:
 
 
 def _parts(evaluation: Evaluation, before: CachedEvaluation | None) -> tuple[dict[str, bytes], set[str]]:
-    """Return what each file of stacks says, as text, and the files of which nothing may be kept."""
+    """Return the result of each file of stacks as text, and the files of which nothing may be stored."""
     stacks = _by_file(evaluation)
-    known = _by_file(before.evaluation) if before else {}
+    before_by_file = _by_file(before.evaluation) if before else {}
     same = {
         file
-        for file, its in stacks.items()
-        if file in known and len(known[file]) == len(its) and all(map(operator.is_, known[file], its))
+        for file, file_stacks in stacks.items()
+        if len(before_by_file.get(file, ())) == len(file_stacks)
+        and all(map(operator.is_, before_by_file[file], file_stacks))
     }
-    secrecy = _declared(evaluation)
+    secrecy = _declared_fields(evaluation)
     secret = {
         file
-        for file, its in stacks.items()
-        if (file not in same or secrecy.fields) and any(secrecy.of(one.key) for one in _objects(its))
+        for file, file_stacks in stacks.items()
+        if (file not in same or secrecy.fields) and any(secrecy.of(item.key) for item in _objects(file_stacks))
     }
     unknown = _with_related(secret, evaluation)
     parts: dict[str, bytes] = {}
-    hidden = _hidden([stack for file in secret for stack in stacks[file]], secrecy)
+    secret_values = _secret_values([stack for file in secret for stack in stacks[file]], secrecy)
     for file in sorted(stacks.keys() - unknown):
         text = before.parts[file] if before and file in same else orjson.dumps(_data(stacks[file]), default=list)
-        if hidden and hidden.is_in_data(text):
+        if secret_values and secret_values.is_in_data(text):
             unknown.add(file)
         else:
             parts[file] = text
@@ -207,21 +205,22 @@ def _with_related(files: set[str], evaluation: Evaluation) -> set[str]:
     reads = [
         (stack.source.file, file_of[name]) for stack in evaluation.stacks for name in stack.needs if name in file_of
     ]
-    return _reached(files, reads) | _reached(files, [(source, reader) for reader, source in reads])
+    return _expand(files, reads) | _expand(files, [(source, reader) for reader, source in reads])
 
 
-def _reached(files: set[str], ways: Collection[tuple[str, str]]) -> set[str]:
+def _expand(files: set[str], edges: Collection[tuple[str, str]]) -> set[str]:
+    """Return these files and all that edges lead to from them."""
     reached = set(files)
-    while more := {end for begin, end in ways if begin in reached} - reached:
+    while more := {end for begin, end in edges if begin in reached} - reached:
         reached |= more
     return reached
 
 
-def _hidden(stacks: Collection[StackResult], secrecy: Secrecy) -> SecretValues:
-    """Return the secret values of these stacks, but for those that are names which everybody sees."""
-    keys = [one.key for one in _objects(stacks)]
+def _secret_values(stacks: Collection[StackResult], secrecy: Secrecy) -> SecretValues:
+    """Return the secret values of these stacks, except those that are public names."""
+    keys = [item.key for item in _objects(stacks)]
     public = {stack.name for stack in stacks}.union(*keys, *(stack.clusters for stack in stacks))
-    return SecretValues.of((one.manifest for one in _objects(stacks)), secrecy, public=public)
+    return SecretValues.of((item.manifest for item in _objects(stacks)), secrecy, public=public)
 
 
 def _by_file(evaluation: Evaluation) -> dict[str, list[StackResult]]:
@@ -232,12 +231,12 @@ def _by_file(evaluation: Evaluation) -> dict[str, list[StackResult]]:
 
 
 def _objects(stacks: Collection[StackResult]) -> Iterator[Object]:
-    return (one for stack in stacks for desired in stack.desired for one in desired.objects)
+    return (item for stack in stacks for desired in stack.desired for item in desired.objects)
 
 
-def _declared(evaluation: Evaluation) -> Secrecy:
+def _declared_fields(evaluation: Evaluation) -> Secrecy:
     """Return the fields that a definition of the same files marks as secret."""
-    return declared_secrecy(one.manifest for one in _objects(evaluation.stacks))
+    return declared_secrecy(item.manifest for item in _objects(evaluation.stacks))
 
 
 def _data(stacks: Collection[StackResult]) -> list[dict[str, Any]]:
@@ -249,27 +248,27 @@ def _data(stacks: Collection[StackResult]) -> list[dict[str, Any]]:
             "needs": stack.needs,
             "drift": stack.drift,
             "desired": [
-                [one.cluster, one.source, one.exports, [_object_data(each) for each in one.objects]]
-                for one in stack.desired
+                [desired.cluster, desired.source, desired.exports, [_object_data(item) for item in desired.objects]]
+                for desired in stack.desired
             ],
         }
         for stack in stacks
     ]
 
 
-def _object_data(one: Object) -> list[Any]:
-    options: dict[str, Any] = {name: value for name in _FLAGS if (value := getattr(one, name))}
+def _object_data(item: Object) -> list[Any]:
+    options: dict[str, Any] = {name: value for name in _FLAGS if (value := getattr(item, name))}
     for name in ("depends_on", "aliases", "ignore_changes", "take_from"):
-        if value := getattr(one, name):
+        if value := getattr(item, name):
             options[name] = value
-    return [one.manifest, one.source.file, one.source.line, one.hash_with(applied_hash), options]
+    return [item.manifest, item.source.file, item.source.line, item.hash_with(applied_hash), options]
 
 
 def _evaluation(index: dict[str, Any], stacks: list[dict[str, Any]]) -> Evaluation:
-    clusters = tuple(ClusterData(**{**one, "source": Source(**one["source"])}) for one in index["clusters"])
-    reads = tuple(Reads(one["file"], tuple(one["files"]), tuple(one["directories"])) for one in index["reads"])
-    found = {one["name"]: _stack(one) for one in stacks}
-    return Evaluation(clusters, tuple(found[name] for name in index["order"] if name in found), reads=reads)
+    clusters = tuple(ClusterData(**{**entry, "source": Source(**entry["source"])}) for entry in index["clusters"])
+    reads = tuple(Reads(entry["file"], tuple(entry["files"]), tuple(entry["directories"])) for entry in index["reads"])
+    by_name = {stack["name"]: _stack(stack) for stack in stacks}
+    return Evaluation(clusters, tuple(by_name[name] for name in index["order"] if name in by_name), reads=reads)
 
 
 def _stack(data: dict[str, Any]) -> StackResult:
@@ -281,7 +280,7 @@ def _stack(data: dict[str, Any]) -> StackResult:
     return StackResult(
         name=data["name"],
         source=Source(**data["source"]),
-        clusters=tuple(one.cluster for one in desired),
+        clusters=tuple(target.cluster for target in desired),
         rollout=RolloutData(
             **{**rollout, "waves": tuple(map(tuple, rollout["waves"]))}
             | {name: tuple(rollout[name]) for name in ("approve", "windows")}

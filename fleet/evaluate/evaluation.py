@@ -193,7 +193,7 @@ def evaluate(
                 on_clusters=on_clusters,
             )
     if repository.settings.trust.code is Code.OTHERS:
-        _require_sandbox(pool.given())
+        _require_sandbox(pool.sandbox_report())
     evaluator = _Evaluator(repository, limits or repository.settings.limits, pool, twice, before)
     return evaluator.evaluate(stacks, on_clusters)
 
@@ -258,7 +258,7 @@ class _Evaluator:
     def evaluate(self, names: Sequence[str] | None, on_clusters: OnClusters) -> Evaluation:
         clusters, problems, foreign = self._clusters()
         if problems or (names is not None and not names):  # without clusters every placement would be wrong too
-            return Evaluation(clusters, (), self._shown(problems))
+            return Evaluation(clusters, (), self._complete_problems(problems))
         on_clusters(clusters)
         state = self._stacks(clusters, names)
         problems = [*state.problems, *checks.check_stacks(state.places, state.done, state.waiting)]
@@ -271,9 +271,10 @@ class _Evaluator:
         stacks = () if problems else _sort_stacks(named_stacks)
         reads = tuple(state.reads[file] for file in sorted(state.reads))
         outside = tuple(sorted(state.foreign.union(foreign)))
-        return Evaluation(clusters, stacks, self._shown(problems), reads, outside, tuple(sorted(state.printed.items())))
+        printed = tuple(sorted(state.printed.items()))
+        return Evaluation(clusters, stacks, self._complete_problems(problems), reads, outside, printed)
 
-    def _shown(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    def _complete_problems(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
         """Return the problems by place, each once: a mistake in a file that many files import is still one mistake."""
         distinct = {(_place_of(problem), problem.message): problem for problem in problems}
         excerpts = Excerpts(self._repository.root)

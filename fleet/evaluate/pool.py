@@ -63,7 +63,7 @@ class _Process:
     """The parent's handle of a zygote."""
 
     def __init__(self, sandbox: Sandbox, *, disturbed: bool) -> None:
-        self._given: SandboxReport | None = None
+        self._sandbox_report: SandboxReport | None = None
         self.control, zygote_end = socket.socketpair()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         seed, zone = (OTHER_SEED, OTHER_TIME_ZONE) if disturbed else (SEED, TIME_ZONE)
@@ -90,9 +90,9 @@ class _Process:
         )
         zygote_end.close()
 
-    def given(self) -> SandboxReport:
+    def sandbox_report(self) -> SandboxReport:
         """Return the sandbox of the workers, once the zygote is warm; raise FleetError if it does not start."""
-        if self._given is None:
+        if self._sandbox_report is None:
             self.control.settimeout(_STARTING)
             try:
                 hello = protocol.receive_hello(self.control)
@@ -101,11 +101,11 @@ class _Process:
             finally:
                 self.control.settimeout(None)
             if hello is None:
-                raise self.died() or FleetError("the evaluation could not start: it was ended")
-            self._given = SandboxReport.of(orjson.loads(hello))
-        return self._given
+                raise self.death_error() or FleetError("the evaluation could not start: it was ended")
+            self._sandbox_report = SandboxReport.of(orjson.loads(hello))
+        return self._sandbox_report
 
-    def died(self) -> FleetError | None:
+    def death_error(self) -> FleetError | None:
         """Return the error of a zygote that ended by itself, which only a fault of fleet causes; None if it was killed.
 
         To be called once its socket is closed.
@@ -128,8 +128,8 @@ class _Process:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         self._errors.close()
-        if self._given is not None:
-            WorkerCgroup(self._given.places).remove()
+        if self._sandbox_report is not None:
+            WorkerCgroup(self._sandbox_report.places).remove()
 
 
 @dataclass(slots=True)
@@ -213,9 +213,10 @@ class Pool:
             for disturbed in ((False, True) if twice else (False,))
         }
 
-    def given(self) -> SandboxReport:
+    def sandbox_report(self) -> SandboxReport:
         """Return the sandbox of the jobs of this pool; of two zygotes, that of the weaker one."""
-        return max((self._process(disturbed).given() for disturbed in self._processes or (False,)), key=_rank_weakness)
+        reports = (self._process(disturbed).sandbox_report() for disturbed in self._processes or (False,))
+        return max(reports, key=_rank_weakness)
 
     def __enter__(self) -> Self:
         return self
@@ -264,7 +265,7 @@ class Pool:
 
     def _start(self, index: int, job: Job, taken: _AnswerTotals) -> tuple[int, _Run]:
         process = self._process(job.disturbed)
-        process.given()  # waits until it is warm; from here on it sends only how runs end
+        process.sandbox_report()  # waits until it is warm; from here on it sends only how runs end
         number = next(self._numbers)
         pipe, worker_pipe = os.pipe()
         os.set_blocking(pipe, False)
@@ -319,7 +320,7 @@ class Pool:
         selector.unregister(process.control)
         for number in [number for number, run in running.items() if run.process is process]:
             self._finish(number, None, selector, running, outcomes)
-        error = process.died()
+        error = process.death_error()
         self._discard(process)
         if error:
             raise error

@@ -36,7 +36,7 @@ def figures() -> Iterator[Figure]:
             path.write_text(text)
         repository = Repository.at(Path(directory))
         pools = {level: stack.enter_context(Pool(sandbox=Sandbox(level))) for level in (Level.NONE, Level.B, Level.A)}
-        given = {level: pool for level, pool in pools.items() if pool.given().level is level}
+        given = {level: pool for level, pool in pools.items() if pool.sandbox_report().level is level}
         sides = [_timed(repository, pool) for pool in given.values()]
         in_turns(5, *sides)  # warm
         times = dict(zip(given, in_turns(ROUNDS, *sides), strict=True))

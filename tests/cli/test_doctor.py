@@ -27,7 +27,7 @@ def findings(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]
 def test_it_says_the_level_that_evaluations_get() -> None:
     done = doctor("--output=json")
     with Pool() as pool:
-        given = pool.given()
+        given = pool.sandbox_report()
 
     assert done.returncode == 0, done.stderr
     sandbox = findings(done)["sandbox"]

@@ -232,7 +232,7 @@ def _heard(place: Place, room: Room) -> Heard:
     trials = [trial for _, trial, _ in TRIALS if trial.room == room]
     trials.sort(key=lambda trial: trial.attack.seconds)  # those that sleep begin first
     with room.pool(place) as pool:
-        given = pool.given()
+        given = pool.sandbox_report()
         if given.level is not room.level:
             return Heard(given, {}, [])
         bystander = place.job("bystander", CROWD if room.crowd else LIMITS)
@@ -353,6 +353,6 @@ def test_what_cannot_be_confined_is_not_run(tmp_path: Path, level: Level) -> Non
 
 
 def _needs(pool: Pool, level: Level) -> None:
-    given = pool.given()
+    given = pool.sandbox_report()
     if given.level is not level:
         pytest.skip(f"this machine does not give level {level}: {given.why_not[level]}")

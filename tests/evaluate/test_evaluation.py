@@ -32,7 +32,7 @@ CLUSTERS = """
 def any_pool(request: pytest.FixtureRequest) -> Iterator[Pool]:
     """For what stops an attack without being a layer of the sandbox."""
     with Pool(sandbox=Sandbox(request.param)) as pool:
-        if pool.given().level is not request.param:
+        if pool.sandbox_report().level is not request.param:
             pytest.skip(f"this machine does not give level {request.param}")
         yield pool
 
@@ -263,7 +263,7 @@ def test_code_of_others_is_evaluated_in_a_sandbox(tmp_path: Path, level: Level) 
     repository(tmp_path, {"stacks/a.py": stack("a", config_map('"c"'))})
     others = Repository.at(tmp_path, settings=Settings(trust=Trust(code=Code.OTHERS)))
     with Pool(sandbox=Sandbox(level)) as pool:
-        given = pool.given()
+        given = pool.sandbox_report()
         if given.level is not level:
             pytest.skip(f"this machine does not give level {level}: {given.why_not[level]}")
         assert names(evaluate(others, pool=pool)) == ["a"]
@@ -372,7 +372,7 @@ def test_what_a_sandbox_refuses_is_told_at_its_line_with_what_to_do(tmp_path: Pa
         "stacks/b.py": stack("b", "import threading", "threading.Thread(target=print).start()"),
     }
     with Pool(sandbox=Sandbox(Level.B)) as pool:
-        if not pool.given().level.confines:
+        if not pool.sandbox_report().level.confines:
             pytest.skip("this machine gives no sandbox")
         first, second = evaluate(repository(tmp_path, files), pool=pool).problems
 

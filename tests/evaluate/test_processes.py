@@ -145,7 +145,7 @@ def test_whoever_left_a_process_is_told_and_nobody_else(tmp_path: Path) -> None:
     """They end at the same time, and what was left has made a session of its own, or is a daemon."""
     names = [f"{kind}{number}" for number in range(4) for kind in ("leaves", "good", "daemon")]
     with Pool(width=len(names), sandbox=UNCONFINED) as pool:
-        pool.given()
+        pool.sandbox_report()
         instant = time.time() + 3  # all are evaluated by then, and wait for it
         wait = f"import time; time.sleep(max(0, {instant} - time.time()))"
         bodies = {"leaves": LEAVE_BEHIND, "good": "pass", "daemon": "import daemon; daemon.leave()"}

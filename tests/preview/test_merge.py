@@ -151,7 +151,7 @@ def test_the_head_is_the_code_of_others_whatever_any_settings_say(plain: PlainRe
     assert refused.value.exit_code == 5
     assert "the head of a pull request is always of others" in str(refused.value.hint).lower()
     with Pool(sandbox=Sandbox(Level.B)) as pool:
-        if not pool.given().level.confines:
+        if not pool.sandbox_report().level.confines:
             pytest.skip("this machine gives no sandbox")
         run, _ = preview_merge("main", "change", pool=pool)
     assert [one.problem for one in run.results] == [None, None]

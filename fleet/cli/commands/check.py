@@ -36,7 +36,7 @@ def check(revision: str | None, once: bool, form: str) -> int:
         from fleet.evaluate import evaluate  # while the pool warms up
 
         evaluation = evaluate(repository, twice=not once, pool=pool)
-        level = pool.given().level
+        level = pool.sandbox_report().level
     if not level.confines:
         print_message("the stacks ran without a sandbox: see `fleet doctor`")
     if form == "text":

@@ -64,7 +64,7 @@ class WorkerCgroup:
                 Path(directory).rmdir()
 
 
-def needed(workers: int, memory: int) -> tuple[int, int]:
+def needed_limits(workers: int, memory: int) -> tuple[int, int]:
     """Return the memory and the tasks that so many workers need at once, each with that much memory."""
     return BASE_MEMORY + workers * memory, BASE_TASKS + workers * TASKS
 
@@ -106,9 +106,9 @@ def make(pid: int) -> tuple[WorkerCgroup, str]:
     group = WorkerCgroup(())
     try:
         for place in own_places:
-            directories.append(_made(place, name, pid))
+            directories.append(_make_group(place, name, pid))
             group = WorkerCgroup(tuple(directories))
-        group.limit(*needed(1, 0))
+        group.limit(*needed_limits(1, 0))
     except OSError:
         _move_back(own_places, pid)
         group.remove()
@@ -118,7 +118,7 @@ def make(pid: int) -> tuple[WorkerCgroup, str]:
     return group, " and ".join(nouns[controller] for controller in controllers)
 
 
-def _made(place: CgroupPlace, name: str, pid: int) -> str:
+def _make_group(place: CgroupPlace, name: str, pid: int) -> str:
     """Make a group at a place, put a process into it and return its directory; raise OSError if that fails."""
     if place.version == 1:
         return _make_below(Path(place.directory), name, pid)

@@ -150,7 +150,7 @@ class Confinement:
         elif not self.layers.isdisjoint({Layer.LANDLOCK, Layer.SECCOMP}):
             forgo_new_ones()
         if Layer.LANDLOCK in self.layers:
-            landlock.restrict(self.view.granted(root, *more, writing=self.writing))
+            landlock.restrict(self.view.grant_paths(root, *more, writing=self.writing))
 
     def filter(self) -> None:
         """Refuse all system calls that user code does not need."""

@@ -65,7 +65,7 @@ def version() -> int:
     return kernel.call("landlock_create_ruleset", None, 0, _ASK_VERSION)
 
 
-def handled(kernel_version: int) -> tuple[FileAccess, int, int]:
+def handled_access(kernel_version: int) -> tuple[FileAccess, int, int]:
     """Return all that a version can forbid: access to files, to ports, and to what is outside of the sandbox."""
     files = FileAccess(_FIRST_13_BITS)
     for since, more in ((2, FileAccess.REFER), (3, FileAccess.TRUNCATE), (5, FileAccess.IOCTL_DEV)):
@@ -78,7 +78,7 @@ def handled(kernel_version: int) -> tuple[FileAccess, int, int]:
 def restrict(granted: Iterable[tuple[str, FileAccess]]) -> None:
     """Restrict this thread, and those it starts, to the granted paths for good; missing paths are left out."""
     kernel_version = version()
-    files, ports, outside = handled(kernel_version)
+    files, ports, outside = handled_access(kernel_version)
     length = 24 if kernel_version >= 6 else 16 if kernel_version >= 4 else 8
     attributes = struct.pack("=QQQ", files, ports, outside)[:length]
     ruleset = kernel.call("landlock_create_ruleset", attributes, len(attributes), 0)

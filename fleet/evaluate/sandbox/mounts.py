@@ -40,7 +40,7 @@ class Mounts:
 
     installed: tuple[str, ...]  # readable paths, each with what is below
 
-    def granted(self, root: str, *more: str, writing: bool) -> Iterator[tuple[str, FileAccess]]:
+    def grant_paths(self, root: str, *more: str, writing: bool) -> Iterator[tuple[str, FileAccess]]:
         """Yield the paths that Landlock grants, and the access to each.
 
         `more` are other directories to read, each with what is below.
@@ -99,11 +99,11 @@ def make_private() -> None:
 
 def _outermost(paths: tuple[str, ...]) -> list[str]:
     """Return the paths that are not below another one of them."""
-    kept: list[str] = []
+    outermost: list[str] = []
     for path in sorted(set(paths)):
-        if not any(path.startswith(f"{above}/") for above in kept):
-            kept.append(path)
-    return kept
+        if not any(path.startswith(f"{above}/") for above in outermost):
+            outermost.append(path)
+    return outermost
 
 
 def _bind(path: str, flags: int, directories: set[str]) -> None:

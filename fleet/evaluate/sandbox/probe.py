@@ -54,7 +54,7 @@ class Probing:
                 os._exit(0)
         os.close(writing)
 
-    def given(self) -> SandboxReport:
+    def sandbox_report(self) -> SandboxReport:
         """Wait for the probe and return its report; raise OSError if it left none."""
         with os.fdopen(self._pipe, "rb") as pipe:
             data = pipe.read()

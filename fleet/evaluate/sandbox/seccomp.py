@@ -43,7 +43,7 @@ class FilterInstruction:
     then: int = 0  # steps to skip when a comparison holds
     otherwise: int = 0  # steps to skip when it does not hold
 
-    def packed(self) -> bytes:
+    def pack(self) -> bytes:
         """Return the instruction as the kernel reads it."""
         return _STEP.pack(self.code, self.then, self.otherwise, self.value)
 
@@ -102,7 +102,7 @@ def assemble(rules: Iterable[SyscallRule], answers: dict[int, int] | None = None
 
 
 def _pack_steps(steps: Iterable[FilterInstruction]) -> bytes:
-    return b"".join(step.packed() for step in steps)
+    return b"".join(step.pack() for step in steps)
 
 
 def _assemble_rule(rule: SyscallRule) -> list[FilterInstruction]:

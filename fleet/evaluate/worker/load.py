@@ -46,9 +46,9 @@ def narrow() -> None:
     """Let imports find the standard library alone from now on; for a zygote that has loaded all that fleet needs."""
     standard = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
     archive = f"python{sys.version_info.major}{sys.version_info.minor}.zip"
-    kept = [path for path in sys.path if _is_standard(path, standard) or Path(path).name == archive]
-    _beside[:] = [path for path in sys.path if path not in kept]
-    sys.path[:] = kept
+    standard_paths = [path for path in sys.path if _is_standard(path, standard) or Path(path).name == archive]
+    _beside[:] = [path for path in sys.path if path not in standard_paths]
+    sys.path[:] = standard_paths
     sys.meta_path[:] = [finder for finder in sys.meta_path if finder in _STANDARD]
     for name in list(sys.modules):
         top = name.partition(".")[0]

@@ -59,7 +59,7 @@ class AnswerPipe:
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self.at: tuple[str, int] = ("", 0)
-        self._given = False
+        self._is_given = False
 
     def note(self, file: str, line: int) -> None:
         """Report the place that the worker is at, in case it ends without an answer."""
@@ -70,8 +70,8 @@ class AnswerPipe:
         """Write the answer, once; after it no alarm can add to the stream."""
         signal.setitimer(signal.ITIMER_REAL, 0)
         faulthandler.cancel_dump_traceback_later()
-        if not self._given:
-            self._given = True
+        if not self._is_given:
+            self._is_given = True
             self._write(data + b"\n")
 
     def _write(self, data: bytes) -> None:

@@ -31,7 +31,7 @@ import orjson
 
 from fleet.evaluate import perturbation, processes, protocol
 from fleet.evaluate.sandbox import confine, mounts
-from fleet.evaluate.sandbox.cgroup import WorkerCgroup, needed
+from fleet.evaluate.sandbox.cgroup import WorkerCgroup, needed_limits
 from fleet.evaluate.sandbox.confine import Confinement
 from fleet.evaluate.sandbox.level import OF_NAMESPACES, Layer, Sandbox, from_bits
 from fleet.evaluate.sandbox.probe import Probing
@@ -118,7 +118,7 @@ class Zygote:
 
     def _make_room(self, memory: int) -> None:
         """Raise the limits of the group for one more worker; they are never lowered again."""
-        bytes_, tasks = map(max, needed(len(self._running) + 1, memory), self._allowed)
+        bytes_, tasks = map(max, needed_limits(len(self._running) + 1, memory), self._allowed)
         if self._group.directories and (bytes_, tasks) != self._allowed:
             self._allowed = (bytes_, tasks)
             self._group.limit(*self._allowed)
@@ -244,7 +244,7 @@ def main() -> None:
         perturbation.everything()
     sys.dont_write_bytecode = True  # from here on only user code imports
     processes.become_subreaper()
-    report = probing.given()
+    report = probing.sandbox_report()
     view = mounts.installed_mounts()
     load.narrow()
     layers = sandbox.layers(report.level)

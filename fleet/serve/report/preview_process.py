@@ -131,7 +131,7 @@ def _make_preview(task: PreviewTask, bounds: ChildLimits) -> PreviewText:
     identity, text = CommentIdentity(), ""
     try:
         with Pool(width=task.width) as pool:
-            pool.given()
+            pool.sandbox_report()
             bound_memory(bounds)
             run, header = _preview_merge(task, pool)
     except FleetError as problem:

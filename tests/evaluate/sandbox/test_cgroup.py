@@ -10,7 +10,7 @@ import pytest
 
 from fleet.evaluate import Pool
 from fleet.evaluate.sandbox import cgroup
-from fleet.evaluate.sandbox.cgroup import CgroupPlace, WorkerCgroup, needed, places
+from fleet.evaluate.sandbox.cgroup import CgroupPlace, WorkerCgroup, needed_limits, places
 from fleet.evaluate.sandbox.level import Layer, Level, Sandbox
 
 HYBRID = """\
@@ -50,7 +50,7 @@ def test_groups_are_found_where_the_kernel_mounts_them() -> None:
 
 
 def test_limits_are_written_as_each_version_wants_them(tmp_path: Path) -> None:
-    memory, tasks = needed(2, 1 << 30)
+    memory, tasks = needed_limits(2, 1 << 30)
     assert (memory, tasks) == ((2 << 30) + cgroup.BASE_MEMORY, cgroup.BASE_TASKS + 2 * cgroup.TASKS)
     old, new = tmp_path / "old", tmp_path / "new"
     for directory, names in (
@@ -72,7 +72,7 @@ def test_limits_are_written_as_each_version_wants_them(tmp_path: Path) -> None:
 
 
 def _needs_a_group(pool: Pool) -> tuple[Path, ...]:
-    given = pool.given()
+    given = pool.sandbox_report()
     if not given.group:
         assert given.why_no_group, "never without a reason"
         pytest.skip(f"this machine gives no control group: {given.why_no_group}")
@@ -92,7 +92,7 @@ def test_a_zygote_is_in_a_group_at_every_level_and_leaves_none(level: Level) -> 
 
 def test_a_group_is_not_asked_for_where_it_is_left_out() -> None:
     with Pool(sandbox=Sandbox(Level.B, frozenset({Layer.GROUP}))) as pool:
-        assert (pool.given().group, pool.given().why_no_group) == ("", "not asked for")
+        assert (pool.sandbox_report().group, pool.sandbox_report().why_no_group) == ("", "not asked for")
 
 
 def test_what_a_killed_command_leaves_is_swept_by_the_next() -> None:
@@ -107,7 +107,7 @@ def test_what_a_killed_command_leaves_is_swept_by_the_next() -> None:
     living.mkdir()
     try:
         with Pool() as pool:
-            pool.given()
+            pool.sandbox_report()
         assert not left.exists()
         assert living.exists()
     finally:
@@ -134,7 +134,7 @@ def test_a_group_is_made_beside_our_own_where_groups_with_processes_have_none_be
         (above / "own").mkdir(parents=True)
         (top / "cgroup.subtree_control").write_text(f"+{controller}")
         (above / "own/cgroup.procs").write_text(str(pid))
-        made = cgroup._made(CgroupPlace(str(above / "own"), (controller,), 2), name, pid)
+        made = cgroup._make_group(CgroupPlace(str(above / "own"), (controller,), 2), name, pid)
         assert Path(made) == above / name
         assert (above / name / "cgroup.procs").read_text().split() == [str(pid)]
         assert f"/{above.name}/{name}\n" in Path(f"/proc/{pid}/cgroup").read_text()
@@ -160,7 +160,7 @@ def test_a_reason_is_given_where_groups_cannot_be_made(tmp_path: Path) -> None:
         signal.pause()
     try:
         with pytest.raises(OSError, match=r"cgroup\.subtree_control"):
-            cgroup._made(place, "fleet-1-00", pid)
+            cgroup._make_group(place, "fleet-1-00", pid)
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)

@@ -19,7 +19,7 @@ import pytest
 
 from fleet.evaluate.sandbox import seccomp as calls
 from fleet.evaluate.sandbox.kernel import NUMBERS, Machine
-from fleet.evaluate.sandbox.landlock import FileAccess, handled
+from fleet.evaluate.sandbox.landlock import FileAccess, handled_access
 from fleet.evaluate.sandbox.level import LAYERS, Layer, Level, Sandbox, SandboxReport
 from fleet.evaluate.sandbox.mounts import Mounts, installed_mounts
 from fleet.evaluate.sandbox.seccomp import ALLOW, ERROR, KILL, Argument, SyscallRule, assemble, program
@@ -122,10 +122,10 @@ def test_numbers_are_those_of_the_kernels_headers(machine: Machine, header: str)
 
 
 def test_landlock_forbids_all_that_its_version_knows() -> None:
-    assert handled(1) == (FileAccess((1 << 13) - 1), 0, 0)
-    assert handled(3) == (FileAccess((1 << 15) - 1), 0, 0)
-    assert handled(5) == (FileAccess((1 << 16) - 1), 3, 0)
-    assert handled(7) == (FileAccess((1 << 16) - 1), 3, 3)
+    assert handled_access(1) == (FileAccess((1 << 13) - 1), 0, 0)
+    assert handled_access(3) == (FileAccess((1 << 15) - 1), 0, 0)
+    assert handled_access(5) == (FileAccess((1 << 16) - 1), 3, 0)
+    assert handled_access(7) == (FileAccess((1 << 16) - 1), 3, 3)
 
 
 def test_a_tree_is_granted_without_what_is_hidden_in_it(tmp_path: Path) -> None:
@@ -133,10 +133,10 @@ def test_a_tree_is_granted_without_what_is_hidden_in_it(tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to("/etc")
     root = str(tmp_path)
     view = Mounts(())
-    whole = dict(view.granted(root, writing=False))
+    whole = dict(view.grant_paths(root, writing=False))
     assert whole[root] == FileAccess.READ_FILE | FileAccess.READ_DIR
     (tmp_path / ".git").mkdir()
-    parts = dict(view.granted(root, writing=False))
+    parts = dict(view.grant_paths(root, writing=False))
     assert parts[root] == FileAccess.READ_DIR
     assert f"{root}/stacks" in parts
     assert f"{root}/.git" not in parts and f"{root}/out" not in parts
@@ -179,7 +179,7 @@ from fleet.repository import Repository
 for level in (Level.A, Level.B):
     with Pool(sandbox=Sandbox(level)) as pool:
         evaluation = evaluate(Repository.at(Path(sys.argv[1])), pool=pool).check()
-        print(pool.given().level, evaluation.stacks[0].desired[0].exports["who"])
+        print(pool.sandbox_report().level, evaluation.stacks[0].desired[0].exports["who"])
 """
 STACK = """
 import fleet
