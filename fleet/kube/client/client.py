@@ -142,7 +142,12 @@ class Client:
         self._shut()
         credentials = self._opened
         self._pool = ConnectionPool(
-            credentials.server, credentials.tls, credentials.server_name, self._headers, credentials.proxy
+            credentials.server,
+            credentials.tls,
+            credentials.server_name,
+            self._headers,
+            credentials.proxy,
+            compressed=not credentials.is_compression_disabled,
         )
 
     def _shut(self) -> None:

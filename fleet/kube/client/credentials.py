@@ -88,6 +88,11 @@ class Credentials(ABC):
 
     @property
     @abstractmethod
+    def is_compression_disabled(self) -> bool:
+        """Return whether the kubeconfig says that the server is not to compress its answers."""
+
+    @property
+    @abstractmethod
     def impersonation(self) -> Headers:
         """Return the headers of the identity that the kubeconfig's user takes on."""
 
@@ -176,7 +181,7 @@ class Plain(Credentials):
     @property
     def _connection(self) -> tuple[object, ...]:
         """Return what a connection is made with: none that was made with something else is used again."""
-        return self.server, self._authority, self._pair, self.server_name, self._proxy
+        return self.server, self._authority, self._pair, self.server_name, self._proxy, self.is_compression_disabled
 
     @property
     def tls(self) -> ssl.SSLContext | None:
@@ -189,6 +194,10 @@ class Plain(Credentials):
     @property
     def proxy(self) -> str | None:
         return self._proxy
+
+    @property
+    def is_compression_disabled(self) -> bool:
+        return bool(self._access.cluster.values.get("disable-compression"))
 
     @property
     def impersonation(self) -> Headers:

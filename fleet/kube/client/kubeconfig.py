@@ -27,6 +27,7 @@ TEXTS = {
         *("token", "tokenFile", "username", "password", "as", "as-uid"),
     ),
 }
+FLAGS = {"cluster": ("insecure-skip-tls-verify", "disable-compression"), "user": ()}
 _HEADER_SIGNS = "!#$&'*+-.^_`|~"  # besides letters and digits: what the name of a header may contain
 
 Headers = dict[str, str | tuple[str, ...]]  # a header with several values is sent as several lines
@@ -126,6 +127,9 @@ def _check_types(values: dict[str, Any], kind: str) -> None:
     for name in TEXTS[kind]:
         if not isinstance(values.get(name) or "", str):
             raise TypeError(f"{name} of the {kind} is no text")
+    for name in FLAGS[kind]:
+        if not isinstance(values.get(name), bool | None):
+            raise TypeError(f"{name} of the {kind} is neither true nor false")
     if not isinstance(values.get("exec") or {}, dict) or not isinstance(values.get("auth-provider") or {}, dict):
         raise TypeError("exec or auth-provider of the user is no mapping")
     groups, extra = values.get("as-groups") or [], values.get("as-user-extra") or {}

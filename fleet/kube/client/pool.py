@@ -63,7 +63,8 @@ def header_lines(headers: Mapping[str, str | tuple[str, ...]]) -> str:
 class ConnectionPool:
     """Connections to one server, made with one set of credentials.
 
-    Each request has the pool's headers, besides its own, which take the place of those with the same name.
+    Each request has the pool's headers, besides its own, which take the place of those with the same name. `compressed`
+    says whether the server may compress its answers to reads.
     """
 
     def __init__(
@@ -73,6 +74,8 @@ class ConnectionPool:
         server_name: str | None,
         headers: Headers,
         proxy: str | None = None,
+        *,
+        compressed: bool = True,
     ) -> None:
         parts = urlsplit(server)
         self._host = parts.hostname or ""
@@ -81,6 +84,7 @@ class ConnectionPool:
         self._tls = tls
         self._server_name = (server_name or self._host) if tls else None
         self._headers: Headers = {"Host": parts.netloc, **headers}
+        self._read_headers: Headers = {"Accept-Encoding": "gzip"} if compressed else {}
         self._proxy = proxy
         self._origin = ""
         if proxy and tls is None:  # the proxy gets the requests themselves, so each says where it is to go
@@ -91,7 +95,7 @@ class ConnectionPool:
 
     async def read(self, path: str, headers: Headers) -> RawResponse:
         """Send a GET and return its answer, which may come compressed. Raise BrokenError if there is none."""
-        request = self._request("GET", path, {"Accept-Encoding": "gzip", **headers})
+        request = self._request("GET", path, {**self._read_headers, **headers})
         while True:
             kept = self._kept()
             connection = kept or await self._connect()

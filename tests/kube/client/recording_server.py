@@ -42,6 +42,7 @@ class Recording:
     sends_on: str = ""
     status: int = 307
     requests: list[tuple[str, str, Identity, bytes]] = field(default_factory=list)
+    encodings: list[str | None] = field(default_factory=list)  # in which each request lets the server answer
 
     @property
     def address(self) -> str:
@@ -72,6 +73,7 @@ def recording(authority: LabAuthority, **options: Any) -> Iterator[Recording]:
             )
             identity = Identity(recorded.port, tuple(told), common, names.get(self.connection.fileno()))
             recorded.requests.append((self.command, self.path, identity, body))
+            recorded.encodings.append(self.headers.get("Accept-Encoding"))
             if self.headers.get("Authorization", "").partition(" ")[2] in recorded.refused:
                 return self.say(401, b'{"kind":"Status","message":"Unauthorized"}')
             if recorded.sends_on:

@@ -183,6 +183,11 @@ CASES: dict[str, Callable[[Case], str]] = {
     "unverified": lambda case: case.one(
         {"token": "abc"}, **{"certificate-authority": "", "insecure-skip-tls-verify": True}
     ),
+    "unverified in words": lambda case: case.one(
+        {"token": "abc"}, **{"certificate-authority": "", "insecure-skip-tls-verify": "false"}
+    ),
+    "compression disabled": lambda case: case.one({"token": "abc"}, **{"disable-compression": True}),
+    "compression disabled by a number": lambda case: case.one({"token": "abc"}, **{"disable-compression": 1}),
     "unverified with an authority": lambda case: case.one({"token": "abc"}, **{"insecure-skip-tls-verify": True}),
     "name in the certificate": lambda case: case.one({"token": "abc"}, **{"tls-server-name": "cluster.test"}),
     "name not in the certificate": lambda case: case.one({"token": "abc"}, **{"tls-server-name": "another.test"}),
@@ -281,6 +286,22 @@ def test_every_request_through_a_proxy_is_made_as_kubectl_makes_it(
         {name: value for name, value in headers.items() if "auth" in name or "imp" in name} for headers in proxy.headers
     ]
     assert told == [{"proxy-authorization": "Basic bWU6aXQ="} if user else {}] * len(proxy.targets)
+
+
+@pytest.mark.parametrize("disabled", [None, False, True])
+def test_answers_to_reads_may_be_compressed_where_those_to_kubectl_may(
+    tmp_path: Path, authority: LabAuthority, two: tuple[Recording, Recording], disabled: bool | None
+) -> None:
+    path = Case(tmp_path, authority, two).one({"token": "abc"}, **{"disable-compression": disabled})
+    done = kubectl("--context=ctx", "get", "--raw", "/version", KUBECONFIG=path)
+    assert done.returncode == 0, done.stderr
+
+    async def read() -> None:
+        async with Client.of(Path(path), "ctx") as client:
+            await client.request("GET", "/version")
+
+    asyncio.run(read())
+    assert two[0].encodings == [None if disabled else "gzip"] * 2
 
 
 async def _ask() -> None:
