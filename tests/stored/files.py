@@ -6,18 +6,21 @@ longer hold, or a record that a release before wrote cannot be read. So a file i
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fleet import TLS
+from fleet import TLS, Resources, Volume
 from fleet.apply import inventory
 from fleet.approval import record as approval
 from fleet.apps import Etcd
 from fleet.apps.etcd import ledger as members
 from fleet.apps.etcd import manifests
+from fleet.apps.etcd.config import EtcdConfig
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.layout import write as write_layout
 from fleet.bundle import model as rendered
@@ -56,6 +59,7 @@ def files() -> dict[str, bytes]:
         "members.json": members.founders(PODS).write().encode(),
         "layout.json": _json(write_layout(LAYOUT)),
         "etcd.json": _json(_etcd()),
+        "etcd-marks.json": _json(dict(_marks())),
         **{
             f"bundle-{name.replace('/', '-')}": content
             for name, content in storage.encode_bundle(bundle(evaluation)).items()
@@ -150,6 +154,41 @@ def _etcd() -> dict[str, Any]:
         }
         for name, app in apps.items()
     }
+
+
+def _marks() -> Iterator[tuple[str, str]]:
+    """Yield a digest of what is made for each of some 300 specs of etcd: pod template, objects, files of members."""
+    for (version, image), count, encrypted, resources, (size, kind), config, roll in itertools.product(
+        (("3.4", "etcd:v3.4.37"), ("3.5", "etcd:v3.5.21"), ("3.6.5", "mirror/etcd:3.6.5")),
+        (1, 3, 5),
+        (True, False),
+        (Resources(), Resources(cpu="500m", memory="1Gi", cpu_limit="1")),
+        (("2Gi", None), ("20Gi", "fast")),
+        (EtcdConfig(), EtcdConfig(quota="1Gi", compaction="5m", options={"experimental-warning-apply-duration": "1s"})),
+        ("", "again"),
+    ):
+        app = Etcd(
+            "db",
+            namespace="orders",
+            version=version,
+            members=count,
+            tls=TLS(enabled=encrypted),
+            resources=resources,
+            storage=size,
+            volume=Volume(storage_class=kind),
+            config=config,
+        ).model_copy(update={"roll": roll})
+        names = tuple(f"db-{number}" for number in range(count))
+        made = members.founders(names)
+        template = manifests.template(app, image, "3fa9" if roll else "")
+        objects = [
+            *manifests.surroundings(app),
+            manifests.stateful_set(app, template, replicas=count),
+            manifests.members_map(app, made, {}, ()),
+        ]
+        spec = f"{version} {count} {'tls' if encrypted else 'plain'} {resources.cpu or '-'} {size}"
+        spec += f" {config.quota or '-'} {roll or '-'}"
+        yield spec, hashlib.sha256(json.dumps(objects, sort_keys=True, default=list).encode()).hexdigest()[:20]
 
 
 def _objects(evaluation: Evaluation) -> Iterator[Object]:
