@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fleet.adopt.find import SETS
-from fleet.apps.held import before
-from fleet.apps.workload import references
+from fleet.kit.hold import before
+from fleet.kit.workload import references
 from fleet.kube.client.client import Client
-from fleet.kube.discovery import Resource
 from fleet.kube.objects import ObjectScope, pages
+from fleet.objects.resource import Resource
 
 Object = dict[str, Any]
 KINDS = (

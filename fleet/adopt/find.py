@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.apps.discovery import Candidate, Discovery, Question, Surroundings
-from fleet.apps.driver import Problem
 from fleet.apps.registry import drivers
 from fleet.errors import AccessError, FleetError
+from fleet.kit.discovery import Candidate, Discovery, Question, Surroundings
+from fleet.kit.driver import Problem
 from fleet.kube.client.client import Client
-from fleet.kube.discovery import Resource
 from fleet.kube.exec import Command, execute
 from fleet.kube.objects import ObjectScope, pages
+from fleet.objects.resource import Resource
 
 Object = dict[str, Any]
 SETS = Resource("apps", "v1", "StatefulSet", "statefulsets", True)

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pydantic import BaseModel
 
 import fleet
-from fleet.apps.discovery import Candidate
 from fleet.errors import ConfigurationError
 from fleet.git import refs
 from fleet.git.objects import Snapshot
 from fleet.git.publish import Changes, Edit, publish
 from fleet.git.repository import GitRepository
+from fleet.kit.discovery import Candidate
 from fleet.model.app import App
 from fleet.repository import Repository
 

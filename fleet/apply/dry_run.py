@@ -13,11 +13,12 @@ from fleet.kube.client import errors
 from fleet.kube.client.client import Client
 from fleet.kube.client.errors import UnansweredError
 from fleet.kube.concurrency import gather
-from fleet.kube.discovery import Discovery, Resource
+from fleet.kube.discovery import Discovery
 from fleet.kube.objects import NEVER, apply, delete
 from fleet.kube.secret_fields import secret_fields_for
 from fleet.objects.desired import Key
 from fleet.objects.redaction import SecretValues
+from fleet.objects.resource import Resource
 from fleet.plan.step import Plan, Step, Verb
 
 

@@ -21,8 +21,9 @@ from urllib.parse import quote, unquote
 
 from fleet.errors import ConflictError, ResourceError
 from fleet.kube.client.client import Client, Response
-from fleet.kube.objects import MANAGER, ObjectScope, delete, pages
+from fleet.kube.objects import ObjectScope, delete, pages
 from fleet.kube.resources import CONFIG_MAPS, NAMESPACE, make_namespace
+from fleet.names import MANAGER
 from fleet.objects.desired import Key
 from fleet.plan.inventory import Entry, Inventory, Suspension
 

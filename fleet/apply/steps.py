@@ -19,11 +19,13 @@ from fleet.errors import ConflictError, FleetError, NotFoundError, ResourceError
 from fleet.kube.client import errors
 from fleet.kube.client.client import Client, Response
 from fleet.kube.client.errors import UnansweredError, dropped_fields
-from fleet.kube.discovery import Resource, resource_of_definition
+from fleet.kube.discovery import resource_of_definition
 from fleet.kube.health.state import has_condition, status_of
-from fleet.kube.objects import MANAGER, NEVER, apply, delete, get, managers
+from fleet.kube.objects import NEVER, apply, delete, get, managers
 from fleet.kube.secret_fields import secret_fields_for
+from fleet.names import MANAGER
 from fleet.objects.redaction import SecretValues
+from fleet.objects.resource import Resource
 from fleet.plan.step import Step, Verb
 
 

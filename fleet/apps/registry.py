@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fleet.apps.driver import Driver
+    from fleet.kit.driver import Driver
 
 
 @cache

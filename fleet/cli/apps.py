@@ -15,11 +15,11 @@ from fleet.cli.options import kubeconfig_option
 from fleet.cli.output import print_message
 
 if TYPE_CHECKING:
-    from fleet.apps.driver import Driver
     from fleet.errors import FleetError
+    from fleet.kit.driver import Driver
     from fleet.kube.client.client import Client
-    from fleet.kube.discovery import Resource
     from fleet.model.app import App
+    from fleet.objects.resource import Resource
 
 F = TypeVar("F", bound=Callable[..., Any])
 

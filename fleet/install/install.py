@@ -22,9 +22,9 @@ from fleet.install.status import DEPLOYMENT, wait_until_rolled_out
 from fleet.kube import objects
 from fleet.kube.apps import apps
 from fleet.kube.client.client import Client
-from fleet.kube.discovery import Resource
 from fleet.kube.objects import ObjectScope, pages
 from fleet.objects.desired import Key
+from fleet.objects.resource import Resource
 from fleet.render.operator_rights import OPERATOR, SYSTEM
 
 Object = dict[str, Any]

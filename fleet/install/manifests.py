@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleet.apps.permissions import DEFAULT, Permissions
 from fleet.install import rights
+from fleet.kit.permissions import DEFAULT, Permissions
 from fleet.render.crd import definitions
 from fleet.render.operator_rights import OPERATOR, PART, SYSTEM, system_namespace
 from fleet.version import __version__

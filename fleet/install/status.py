@@ -13,10 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fleet.apps.permissions import DEFAULT, Permissions
 from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.install.apply import DEFINITIONS, DEPLOYMENTS, PODS, get
 from fleet.install.manifests import SELECTOR, VERSION, settings_of
+from fleet.kit.permissions import DEFAULT, Permissions
 from fleet.kube.apps import apps
 from fleet.kube.client.client import Client
 from fleet.kube.health import Health, State, judge

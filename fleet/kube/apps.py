@@ -7,8 +7,9 @@ from typing import Any
 
 from fleet.apps.registry import drivers
 from fleet.kube.client.client import Client
-from fleet.kube.discovery import Resource, resource_of_definition
+from fleet.kube.discovery import resource_of_definition
 from fleet.kube.objects import ObjectScope, pages
+from fleet.objects.resource import Resource
 from fleet.render.crd import definition
 
 

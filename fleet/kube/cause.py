@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 from fleet.errors import FleetError
 from fleet.kube.client.client import Client
 from fleet.kube.concurrency import gather
-from fleet.kube.discovery import Resource
 from fleet.kube.health import Health, State, judge
-from fleet.kube.health.state import condition, waiting_message
+from fleet.kube.health.state import condition
 from fleet.kube.objects import ObjectScope, pages
 from fleet.objects.desired import Key
+from fleet.objects.redaction import waiting_message
+from fleet.objects.resource import Resource
 from fleet.text import count_noun
 
 PODS = Resource("", "v1", "Pod", "pods", True)

@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
-from fleet.errors import ConfigurationError, NotFoundError, ResourceError
+from fleet.errors import NotFoundError, ResourceError
 from fleet.objects.desired import Key
+from fleet.objects.resource import Resource
 
 if TYPE_CHECKING:
     from fleet.kube.client.client import Client
@@ -23,42 +23,6 @@ ACCEPT = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Resource:
-    """One version of one kind, with enough to make the paths of its objects."""
-
-    group: str
-    version: str
-    kind: str
-    plural: str
-    namespaced: bool
-
-    @property
-    def api_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def title(self) -> str:
-        """Return the name that kubectl uses: `deployments.apps`, `pods`."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
-
-    def collection(self, namespace: str = "") -> str:
-        """Return the path of all objects in one namespace, or in all with ""."""
-        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        inside = namespace and self.namespaced
-        return f"{root}/namespaces/{namespace}/{self.plural}" if inside else f"{root}/{self.plural}"
-
-    def path(self, namespace: str, name: str) -> str:
-        """Return the path of one object; raise ConfigurationError if its name or namespace cannot be part of a path."""
-        if self.namespaced and not namespace:
-            raise ConfigurationError(f"{self.kind} {name} has no namespace, and its kind needs one")
-        # Names of RBAC objects may hold ":" and, in theory, anything but "/" and "%". Servers decode paths before they
-        # split them, so a name with a slash, as a user may write into a reference, leads to another object.
-        if name in (".", "..") or "/" in name or "%" in name:
-            raise ConfigurationError(f"{name[:100]!r} is not the name of a {self.kind}")
-        return f"{self.collection(namespace)}/{quote(name, safe=':')}"
 
 
 @dataclass(slots=True)

@@ -12,9 +12,9 @@ import orjson
 from fleet.errors import ResourceError
 from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.kube.client.client import Client
-from fleet.kube.discovery import Resource
 from fleet.kube.health import State, judge
 from fleet.kube.objects import ObjectScope, get, pages
+from fleet.objects.resource import Resource
 
 Object = dict[str, Any]
 JOBS = Resource("batch", "v1", "Job", "jobs", True)

@@ -20,10 +20,11 @@ from typing import Any
 from fleet.errors import AccessError, ResourceError
 from fleet.kube.client.client import Client
 from fleet.kube.concurrency import gather
-from fleet.kube.discovery import Discovery, Resource, resource_of_definition
+from fleet.kube.discovery import Discovery, resource_of_definition
 from fleet.kube.health import related_key
 from fleet.kube.objects import ListExpiredError, ObjectScope, drop_other_fields, get, pages, require_absence
 from fleet.objects.desired import Key
+from fleet.objects.resource import Resource
 
 CRDS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False)
 SETTLING_SECONDS = 10.0

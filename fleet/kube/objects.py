@@ -20,9 +20,9 @@ import orjson
 from fleet.errors import ConflictError, ResourceError
 from fleet.kube.client import errors
 from fleet.kube.client.client import Client, Response
-from fleet.kube.discovery import Resource
+from fleet.names import MANAGER
+from fleet.objects.resource import Resource
 
-MANAGER = "fleet"
 APPLY = "application/apply-patch+yaml"
 NEVER = "1"  # etcd's first revision holds no object: applied with it, an object is created or refused
 PAGE = 500

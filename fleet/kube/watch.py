@@ -19,12 +19,12 @@ from typing import Any
 
 from fleet.kube.client.client import Client
 from fleet.kube.concurrency import gather
-from fleet.kube.discovery import Resource
 from fleet.kube.health import Health, State, judge
 from fleet.kube.list_watch import EventKind, Interruption, ListWatch
 from fleet.kube.live import Live, read_around, read_live
 from fleet.kube.objects import ObjectScope, drop_other_fields
 from fleet.objects.desired import Key
+from fleet.objects.resource import Resource
 
 SILENCE = 150.0
 

@@ -15,8 +15,8 @@ from typing import Any
 import orjson
 
 from fleet.errors import ConfigurationError
+from fleet.names import MANAGER
 
-MANAGER = "fleet"
 Fields = dict[str, Any]
 
 

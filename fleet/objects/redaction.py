@@ -23,7 +23,7 @@ import orjson
 from fleet.errors import FleetError
 from fleet.objects.desired import Key
 from fleet.objects.shape import mapping, mappings
-from fleet.text import count_noun
+from fleet.text import count_noun, quote_output
 
 REDACTED = "(redacted)"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # holds a copy of the whole object
@@ -351,3 +351,13 @@ def _decode_base64(text: str) -> str:
         return base64.b64decode(text, validate=True).decode()
     except (binascii.Error, ValueError):
         return ""
+
+
+def waiting_message(waiting: dict[str, Any]) -> str:
+    """Return kubelet's message about a waiting container, with the output of its hooks marked as output; "" if none.
+
+    If a hook failed, kubelet repeats the command and what it printed: both may contain secrets.
+    """
+    message = str(waiting.get("message") or "")
+    is_of_hook = str(waiting.get("reason", "")).endswith("HookError")
+    return quote_output(message) if message and is_of_hook else message

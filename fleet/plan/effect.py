@@ -19,7 +19,7 @@ from fleet.objects.shape import mapping
 from fleet.text import count_noun
 
 if TYPE_CHECKING:
-    from fleet.apps.meaning import Meaning
+    from fleet.apps.impact import Meaning
     from fleet.objects.compare import Change
     from fleet.plan.step import Step
 

@@ -32,7 +32,7 @@ from fleet.plan.ownership import Owner, Ownership, controller_of, determine_owne
 from fleet.plan.step import Step, Verb
 
 if TYPE_CHECKING:
-    from fleet.apps.meaning import Meaning
+    from fleet.apps.impact import Meaning
 
 _OPTIONS = slice(Entry._fields.index("retain"), Entry._fields.index("ignores") + 1)
 
@@ -276,7 +276,7 @@ def _explain_change(
     """Return what a change means for the app, in its driver's words, and why the engine cannot do it, if it cannot."""
     if not app:
         return (), "", None
-    from fleet.apps.meaning import explain  # noqa: PLC0415 - brings pydantic, which plans without apps do not need
+    from fleet.apps.impact import explain  # noqa: PLC0415 - brings pydantic, which plans without apps do not need
 
     impact = explain(app, live, manifest, around)
     return impact.texts, "; ".join(str(problem) for problem in impact.problems), impact

@@ -12,8 +12,9 @@ from typing import Any
 
 from fleet.errors import FleetError, NotFoundError, PolicyError
 from fleet.evaluate.result import Evaluation
+from fleet.names import MANAGER
 from fleet.objects.desired import Desired, Key, Object, StackCluster
-from fleet.objects.fields import MANAGER, Fields
+from fleet.objects.fields import Fields
 from fleet.objects.normalise import applied_hash, normalise
 from fleet.objects.redaction import Secrecy, declared_secrecy
 from fleet.plan import Entry, Inventory, Plan, Verb, keys_to_read, plan, plan_removed_placement

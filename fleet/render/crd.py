@@ -14,9 +14,9 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, TypeAdapter
 from pydantic.fields import FieldInfo
 
-from fleet.apps.driver import Driver
 from fleet.apps.registry import drivers
-from fleet.apps.status import Status
+from fleet.kit.driver import Driver
+from fleet.kit.status import Status
 from fleet.model.app import ADOPTION, IDENTITY
 from fleet.model.base import IMMUTABLE, OF_NEW_APPS, VALIDATIONS, KeyedBy, Model, OneOf, Rule, field_docs
 from fleet.model.resource import Adopt

@@ -13,8 +13,8 @@ from fleet.errors import AccessError, ConfigurationError, FleetError
 from fleet.evaluate.result import ClusterData
 from fleet.kube.client.client import Client
 from fleet.kube.client.kubeconfig import read_kubeconfig
-from fleet.kube.discovery import Resource
 from fleet.kube.objects import get
+from fleet.objects.resource import Resource
 from fleet.serve.scope import SHARED, RepositoryScope
 from fleet.sync.options import connect
 

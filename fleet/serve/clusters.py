@@ -27,13 +27,13 @@ from fleet.errors import FleetError
 from fleet.evaluate.result import ClusterData
 from fleet.kube.client.client import Client
 from fleet.kube.concurrency import end_tasks
-from fleet.kube.discovery import Resource
 from fleet.kube.live import OURS
 from fleet.kube.objects import ObjectScope
 from fleet.kube.runtime.events import Recorder
 from fleet.kube.watch import ListedObjects, watch_changes
 from fleet.names import GROUP
 from fleet.objects.desired import Desired, Key
+from fleet.objects.resource import Resource
 from fleet.serve.cluster_secrets import open_client, read_secret_kubeconfig
 from fleet.serve.options import ServeOptions
 from fleet.serve.queue import ReconcileQueue

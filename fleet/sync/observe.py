@@ -20,12 +20,12 @@ from fleet.errors import AccessError, FleetError
 from fleet.evaluate import ClusterData
 from fleet.kube.cause import explain_health
 from fleet.kube.client.client import Client
-from fleet.kube.discovery import Resource
 from fleet.kube.health import State
 from fleet.kube.live import read_around, read_live
 from fleet.kube.objects import ListExpiredError, ObjectScope, pages
 from fleet.model.app import GROUP
 from fleet.objects.desired import Key, StackCluster
+from fleet.objects.resource import Resource
 from fleet.plan import Inventory, RepositoryOwnership
 from fleet.sync.health import object_health, worst_state
 from fleet.sync.options import connect

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
+from fleet.apps.etcd.backup.command import backup
 from fleet.cli.options import Listen
 from fleet.cli.process import run_command
 from fleet.version import __version__
-from fleet_operator.backup.command import backup
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -73,7 +73,7 @@ def run(  # noqa: PLR0917 - click gives them by name
     """Look after all apps of the cluster until told to stop (SIGTERM, Ctrl-C)."""
     import logging  # noqa: PLC0415
 
-    from fleet.apps.permissions import Permissions  # noqa: PLC0415
+    from fleet.kit.permissions import Permissions  # noqa: PLC0415
     from fleet.kube.runtime import Lease  # noqa: PLC0415
     from fleet_operator.logs import Lines  # noqa: PLC0415
     from fleet_operator.run import NAME, operator  # noqa: PLC0415

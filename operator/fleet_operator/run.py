@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fleet.apps.permissions import DEFAULT, Permissions
+from fleet.apps.etcd.engine.engine import EtcdEngine
+from fleet.kit.engine import Engine
+from fleet.kit.permissions import DEFAULT, Permissions
 from fleet.kube.runtime import Controller, Lease, Operator, Watch
 from fleet.kube.runtime.handlers import label
 from fleet_operator.core import kinds
-from fleet_operator.core.engine import Engine
 from fleet_operator.core.reconcile import Reconciler
-from fleet_operator.engines.etcd.engine import EtcdEngine
 
 NAME = "fleet-operator"
 SYSTEM = "fleet-system"

@@ -9,12 +9,12 @@ import pytest
 import fleet.apps
 from fleet import S3, TLS, Backup, Resources, Restore, Volume
 from fleet.apps import Etcd
-from fleet.apps.driver import Impact, Refusal
 from fleet.apps.etcd import DRIVER, EtcdConfig
 from fleet.apps.etcd.files import quota
 from fleet.apps.etcd.image import NEWEST
-from fleet.apps.meaning import explain, meanings
+from fleet.apps.impact import explain, meanings
 from fleet.apps.registry import driver, drivers, packages
+from fleet.kit.driver import Impact, Refusal
 from fleet.model.app import API_VERSION
 from fleet.objects.desired import Key
 from fleet.plan import Step, Verb

@@ -12,10 +12,10 @@ import pytest
 
 from fleet.adopt.find import AdoptionFinding, _refuse_split_clusters
 from fleet.adopt.stack_file import function_name, stack_file
-from fleet.apps.discovery import Candidate, Surroundings, managers_in_the_way
-from fleet.apps.driver import Problem
 from fleet.apps.etcd.discovery import DISCOVERY
 from fleet.cli.commands.adopt import _format_finding
+from fleet.kit.discovery import Candidate, Surroundings, managers_in_the_way
+from fleet.kit.driver import Problem
 from fleet.model.app import App
 from fleet.render.crd import definitions
 from tests.operator.existing_setups import SET_UPS, SetUp

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fleet.apps.driver import Problem
 from fleet.apps.etcd.found import layout
 from fleet.apps.etcd.layout import Layout, read, write
+from fleet.kit.driver import Problem
 from tests.operator.existing_setups import SET_UPS, SetUp
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleet.adopt.export import export_manifest
-from fleet.apps.workload import references
+from fleet.kit.workload import references
 from tests.operator.existing_setups import SET_UPS
 
 HELD = {"type": "RollingUpdate", "rollingUpdate": {"partition": 3}}

@@ -14,8 +14,8 @@ from fleet.apps import Etcd
 from fleet.apps.etcd import EtcdConfig
 from fleet.apps.etcd.files import common, file_of
 from fleet.apps.etcd.ledger import Place
-from fleet.apps.settings_text import SettingsError, read_settings, read_value
 from fleet.errors import ConfigurationError
+from fleet.kit.settings_text import SettingsError, read_settings, read_value
 from tests.kubectl_yaml import Judge, build
 from tests.model.test_yaml_text import INFINITE, WORDS, shape
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.apps.driver import Capabilities, Driver, EngineMeta, Path, Problem
 from fleet.apps.etcd import Etcd
 from fleet.apps.etcd.driver import DRIVER
+from fleet.kit.driver import Capabilities, Driver, EngineMeta, Path, Problem
 from fleet.model.app_settings import Backup, Claim, Restore
 from fleet.model.resource import Adopt, Options
 

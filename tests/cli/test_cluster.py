@@ -14,8 +14,9 @@ import yaml
 
 from fleet.cli.access import is_old, list_needed_rights
 from fleet.errors import Source
-from fleet.kube.discovery import Discovery, Resource
+from fleet.kube.discovery import Discovery
 from fleet.objects.desired import Desired, Object
+from fleet.objects.resource import Resource
 from fleet.testing import Cluster, GitRemote
 
 STACK = """import fleet

@@ -14,8 +14,8 @@ from fleet_operator.run import NAME, SYSTEM, engines
 from fleet.install import rights
 from fleet.install.manifests import InstallOptions, deployment, manifests, settings_of
 from fleet.install.status import is_current, leader_of
-from fleet.kube.discovery import Resource
 from fleet.objects.desired import Key
+from fleet.objects.resource import Resource
 from fleet.render import operator_rights as names
 from fleet.render.crd import definitions
 

@@ -12,12 +12,12 @@ import pytest
 
 from fleet.errors import AccessError
 from fleet.kube.client.client import Client
-from fleet.kube.discovery import Resource
 from fleet.kube.health import Health, State
 from fleet.kube.objects import ObjectScope
 from fleet.kube.resources import CONFIG_MAPS
 from fleet.kube.watch import ChangedObject, ListedObjects, wait_for_health, watch_changes
 from fleet.objects.desired import Key
+from fleet.objects.resource import Resource
 from fleet.testing import Cluster
 from fleet.testing.proxy import Cut, Expire, Match, Plan, Proxy, Rule
 from tests.kube.with_client import agent, config_map, connected

@@ -14,12 +14,12 @@ from typing import Any
 
 import orjson
 import yaml
-from fleet_operator.core.certificates import Authority, Leaf
 
 from fleet.apps.etcd import Etcd
 from fleet.apps.etcd.described import described
 from fleet.apps.etcd.found import layout
 from fleet.apps.etcd.layout import Layout
+from fleet.kit.certificates import Authority, Leaf
 from fleet.lab.cluster.api import Api
 from fleet.testing import Cluster
 from fleet.testing.git import git

@@ -22,9 +22,9 @@ from types import FrameType
 from typing import Any, Literal
 
 import click
-from fleet_operator.engines.etcd.protocol import Endpoint, Etcd
 from fleet_operator.run import NAME, operator
 
+from fleet.apps.etcd.engine.protocol import Endpoint, Etcd
 from fleet.kube.client.connection import Check
 from fleet.kube.client.kubeconfig import Headers
 from fleet.kube.client.pool import allow

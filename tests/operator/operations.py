@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from fleet_operator.engines.etcd.protocol import Endpoint, Etcd, Refused, Unreachable
 
+from fleet.apps.etcd.engine.protocol import Endpoint, Etcd, Refused, Unreachable
 from fleet.errors import FleetError
 from fleet.testing import Cluster
 from fleet.testing.audit import Request

@@ -10,8 +10,9 @@ import yaml
 
 from fleet.cli import run
 from fleet.kube import schema
-from fleet.kube.discovery import Discovery, Resource
+from fleet.kube.discovery import Discovery
 from fleet.objects.desired import Key
+from fleet.objects.resource import Resource
 from fleet.plan import Step, Verb
 from fleet.sync.planning import INSTALL, unserved_error
 from fleet.testing.git import git

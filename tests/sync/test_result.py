@@ -7,9 +7,8 @@ import time
 from typing import Any
 
 import pytest
-from fleet_operator.backup.outcome import troubles
-from fleet_operator.core.world import why_not_started
 
+from fleet.apps.etcd.backup.outcome import troubles
 from fleet.cli.commands.destroy import describe_returning
 from fleet.errors import (
     AccessError,
@@ -22,6 +21,7 @@ from fleet.errors import (
 )
 from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.evaluate import ClusterData, Evaluation, RolloutData, StackResult
+from fleet.kit.world import why_not_started
 from fleet.kube.cause import CauseReader, find_cause
 from fleet.kube.client.errors import UnansweredError
 from fleet.objects.desired import Desired, Key

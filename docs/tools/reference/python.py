@@ -19,9 +19,9 @@ import fleet
 from docs.tools.reference.faults import derived_methods
 from docs.tools.reference.text import annotation, cell, comments, first, prose, shown, signature
 from fleet import testing as fleet_testing
-from fleet.apps import driver as drivers
-from fleet.apps.driver import Driver
 from fleet.apps.registry import driver, kinds
+from fleet.kit import driver as drivers
+from fleet.kit.driver import Driver
 from fleet.testing import plugin
 from fleet.testing import proxy as fleet_testing_proxy
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fleet.apps.client import Client
 from fleet.apps.etcd import names
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
+from fleet.kit.client import Client
 
 _FILES = "/etc/etcd/server"
 

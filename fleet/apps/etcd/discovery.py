@@ -11,7 +11,15 @@ from typing import Any
 
 import orjson
 
-from fleet.apps.discovery import (
+from fleet.apps.etcd import found as finding
+from fleet.apps.etcd.client import etcdctl
+from fleet.apps.etcd.described import container_of, described
+from fleet.apps.etcd.image import image
+from fleet.apps.etcd.layout import Layout
+from fleet.apps.etcd.spec import Etcd
+from fleet.apps.etcd.upgrade import SERIES
+from fleet.errors import ConfigurationError
+from fleet.kit.discovery import (
     Candidate,
     Member,
     Object,
@@ -24,17 +32,9 @@ from fleet.apps.discovery import (
     services_of,
     template_managers,
 )
-from fleet.apps.driver import Problem
-from fleet.apps.etcd import found as finding
-from fleet.apps.etcd.client import etcdctl
-from fleet.apps.etcd.described import container_of, described
-from fleet.apps.etcd.image import image
-from fleet.apps.etcd.layout import Layout
-from fleet.apps.etcd.spec import Etcd
-from fleet.apps.etcd.upgrade import SERIES
-from fleet.apps.unsaid import unsaid, whereabouts
-from fleet.apps.workload import Find
-from fleet.errors import ConfigurationError
+from fleet.kit.driver import Problem
+from fleet.kit.unmanaged import unsaid, whereabouts
+from fleet.kit.workload import Find
 from fleet.model.resource import Adopt, Options
 from fleet.model.types import release
 from fleet.text import count_noun

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fleet.apps.client import Client
-from fleet.apps.driver import Capabilities, Driver, EngineMeta, Impact, Path, Problem
 from fleet.apps.etcd import names
 from fleet.apps.etcd.client import client
 from fleet.apps.etcd.layout import read as read_layout
@@ -15,9 +13,11 @@ from fleet.apps.etcd.ledger import read as read_ledger
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.unserved import unserved
 from fleet.apps.etcd.upgrade import SERIES, path
+from fleet.kit.client import Client
+from fleet.kit.driver import Capabilities, Driver, EngineMeta, Impact, Path, Problem
 
 if TYPE_CHECKING:
-    from fleet.apps.discovery import Discovery
+    from fleet.kit.discovery import Discovery
     from fleet.model.app import Connection
 
 

@@ -16,7 +16,7 @@ from fleet.apps.etcd.config import EtcdConfig
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.ledger import Ledger, Place
 from fleet.apps.etcd.spec import Etcd
-from fleet.apps.settings_text import read_settings, read_value
+from fleet.kit.settings_text import read_settings, read_value
 from fleet.model.types import amount
 from fleet.times import seconds
 from fleet.yaml_text import dump_settings

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fleet.apps.discovery import Object, claimed_by, is_updating, managers_in_the_way
 from fleet.apps.etcd import found as finding
 from fleet.apps.etcd import names
 from fleet.apps.etcd.described import container_of, described
@@ -19,6 +18,7 @@ from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.upgrade import SERIES
 from fleet.errors import ConfigurationError
+from fleet.kit.discovery import Object, claimed_by, is_updating, managers_in_the_way
 from fleet.model.types import amount, release
 from fleet.text import count_noun
 

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from fleet.apps.driver import Refusal
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.upgrade import path
+from fleet.kit.driver import Refusal
 from fleet.model.types import release
 
 NEWEST = {"3.4": "3.4.37", "3.5": "3.5.35", "3.6": "3.6.16"}  # what a series stands for in this release of fleet

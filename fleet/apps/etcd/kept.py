@@ -18,7 +18,7 @@ from fleet.apps.etcd.files import file_name, revision
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.manifests import TRUST
 from fleet.apps.etcd.spec import Etcd
-from fleet.apps.template import TEMPLATE
+from fleet.kit.template import TEMPLATE
 from fleet.model.app import ROLL
 
 Manifest = dict[str, Any]

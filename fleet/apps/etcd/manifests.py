@@ -11,7 +11,7 @@ from fleet.apps.etcd import names
 from fleet.apps.etcd.files import file_name, files, revision
 from fleet.apps.etcd.ledger import LEDGER, Ledger
 from fleet.apps.etcd.spec import Etcd
-from fleet.apps.template import hashed
+from fleet.kit.template import hashed
 from fleet.model.app import ROLL
 
 TRUST = "fleet.dev/trust"  # the annotation of pods that says which CAs they were started with

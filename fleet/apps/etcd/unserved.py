@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fleet.apps.driver import Problem
 from fleet.apps.etcd.spec import Etcd
+from fleet.kit.driver import Problem
 from fleet.model.app_settings import S3, TLS
 
 NO_S3 = "S3 is not served yet", "use Claim(…) or NFS(…)"

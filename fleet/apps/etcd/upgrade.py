@@ -7,7 +7,7 @@ itself in a cluster of 3.5.
 
 from __future__ import annotations
 
-from fleet.apps.driver import Hop, Path, Refusal, WayBack
+from fleet.kit.driver import Hop, Path, Refusal, WayBack
 from fleet.model.types import Release, release
 
 SERIES = ("3.4", "3.5", "3.6")  # oldest first

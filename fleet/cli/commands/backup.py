@@ -69,8 +69,8 @@ async def _make_backup(app: LiveApp, progress: Progress, *, wait: bool, seconds:
     """Start a Job as the schedule does, and return what it recorded, or its name if the user does not wait."""
     import datetime
 
-    from fleet.apps.backup import backup_job
     from fleet.errors import ResourceError
+    from fleet.kit.backup_job import backup_job
     from fleet.kube.jobs import job_output, start_job, wait_for_job
 
     def report(activity: str) -> None:

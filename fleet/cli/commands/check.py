@@ -83,7 +83,7 @@ def _find_unknown_releases(evaluation: Evaluation) -> list[str]:
     apps = [item for item in objects if item.key.group == GROUP and _is_exact_release(item.manifest)]
     if not apps:
         return []
-    from fleet.apps.meaning import unknown_release  # the model, which a check needs for nothing else
+    from fleet.apps.impact import unknown_release  # the model, which a check needs for nothing else
 
     lines = {(item.source, item.key.name, unknown_release(item.key.kind, item.manifest)) for item in apps}
     return sorted(f"{source}: {name}: {line}" for source, name, line in lines if line)

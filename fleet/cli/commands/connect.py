@@ -85,8 +85,8 @@ async def _read_served_app(live: LiveApp) -> App:
 
 async def _read_running_app(client: Client, live: LiveApp) -> App:
     """Return the app with the names that it had when it was adopted, if it was."""
-    from fleet.kube.discovery import Resource
     from fleet.kube.objects import get
+    from fleet.objects.resource import Resource
 
     app = live.model
     name = live.driver.notes(app) if app.adoption else ""
@@ -99,9 +99,9 @@ async def _read_running_app(client: Client, live: LiveApp) -> App:
 async def _select_member(client: Client, live: LiveApp) -> str:
     """Return the name of a pod that serves: the leader if it is known, since other members would ask it too."""
     from fleet.errors import ResourceError
-    from fleet.kube.discovery import Resource
     from fleet.kube.health import State, judge
     from fleet.kube.objects import ObjectScope, pages
+    from fleet.objects.resource import Resource
 
     own_labels = {"app.kubernetes.io/name": live.driver.meta.name.lower(), "app.kubernetes.io/instance": live.name}
     labels = "" if live.model.adoption else ",".join(f"{name}={value}" for name, value in own_labels.items())

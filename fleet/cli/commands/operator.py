@@ -21,12 +21,12 @@ from fleet.cli.options import Seconds
 from fleet.cli.output import emit_result, format_json, output_option
 
 if TYPE_CHECKING:
-    from fleet.apps.permissions import Permissions
     from fleet.cli.lab_images import LabImages
     from fleet.install.apply import ObjectOutcome
     from fleet.install.install import InstallResult, RemoveResult
     from fleet.install.manifests import InstallOptions
     from fleet.install.status import OperatorState
+    from fleet.kit.permissions import Permissions
     from fleet.kube.client.client import Client
 
 wait_option = click.option("--wait/--no-wait", default=True, help="Wait until it runs. [default: wait]")
@@ -114,7 +114,7 @@ def install(
     fleet operator install --image registry.example.com/fleet-operator:1.0 --replicas 2
     fleet operator install --image … --dry-run -o yaml | kubectl apply --server-side -f -
     """
-    from fleet.apps.permissions import Permissions
+    from fleet.kit.permissions import Permissions
 
     def change_permissions(before: Permissions) -> Permissions:
         return Permissions.said(allow_images, allow_stores, allow_restores, before)

@@ -22,9 +22,9 @@ from fleet.kube.health.state import (
     progressing,
     status_of,
     suspended,
-    waiting_message,
 )
 from fleet.objects.desired import Key
+from fleet.objects.redaction import waiting_message
 from fleet.text import count_noun, quote_output
 
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from fleet.text import quote_output
-
 
 class State(StrEnum):
     """A state of health."""
@@ -40,16 +38,6 @@ class Health:
 
     def __str__(self) -> str:
         return f"{self.state}: {self.message}" if self.message else str(self.state)
-
-
-def waiting_message(waiting: dict[str, Any]) -> str:
-    """Return kubelet's message about a waiting container, with the output of its hooks marked as output; "" if none.
-
-    If a hook failed, kubelet repeats the command and what it printed: both may contain secrets.
-    """
-    message = str(waiting.get("message") or "")
-    is_of_hook = str(waiting.get("reason", "")).endswith("HookError")
-    return quote_output(message) if message and is_of_hook else message
 
 
 def healthy(message: str = "") -> Health:

@@ -39,7 +39,6 @@ What the runtime sees to, one idea per module:
 
 TYPE_CHECKING = False  # as in fleet/__init__.py: `queue` and `metrics` are loaded without the rest
 if TYPE_CHECKING:
-    from fleet.kube.discovery import Resource
     from fleet.kube.runtime.cache import Cache, Change, Name
     from fleet.kube.runtime.controller import Controller, Request
     from fleet.kube.runtime.guard import Guard, GuardedClient, NotLeadingError
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from fleet.kube.runtime.outcome import Result, TerminalError
     from fleet.kube.runtime.queue import Backoff
     from fleet.kube.runtime.views import NoRightsError, NotSeenError, Watch
+    from fleet.objects.resource import Resource
 
 _HOMES = {
     "fleet.kube.discovery": ("Resource",),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fleet.kube.discovery import Resource
+from fleet.objects.resource import Resource
 
 Object = dict[str, Any]
 Index = Callable[[Object], Iterable[str]]

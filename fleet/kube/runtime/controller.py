@@ -16,7 +16,6 @@ from typing import Any
 
 from fleet.errors import ConfigurationError, FleetError
 from fleet.kube.concurrency import end_tasks
-from fleet.kube.discovery import Resource
 from fleet.kube.runtime.cache import Cache, Change, Index, Name, Object
 from fleet.kube.runtime.events import Recorder
 from fleet.kube.runtime.guard import GuardedClient
@@ -27,6 +26,7 @@ from fleet.kube.runtime.queue import LOW, NORMAL, Backoff, Item, Queue
 from fleet.kube.runtime.reconcile_limits import REST_SECONDS, HeldError, in_pass
 from fleet.kube.runtime.views import LINGER, View, Views, Watch
 from fleet.kube.runtime.writer import Writer
+from fleet.objects.resource import Resource
 
 log = logging.getLogger(__name__)
 Reconcile = Callable[["Request"], Awaitable[Result | None]]

@@ -18,8 +18,8 @@ from typing import Any
 
 from fleet.errors import FleetError
 from fleet.kube.client.client import Client
-from fleet.kube.discovery import Resource
 from fleet.kube.runtime.guard import NotLeadingError
+from fleet.objects.resource import Resource
 
 EVENTS = Resource("events.k8s.io", "v1", "Event", "events", True)
 EVERY = 30.0

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from fleet.kube.discovery import Resource
 from fleet.kube.runtime.cache import Change, Name
+from fleet.objects.resource import Resource
 
 Mapping = Callable[[dict[str, Any]], Iterable[Name]]
 

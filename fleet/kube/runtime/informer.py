@@ -24,11 +24,11 @@ from fleet.errors import AccessError, FleetError
 from fleet.kube.client import errors
 from fleet.kube.client.client import Client
 from fleet.kube.client.limits import Patience
-from fleet.kube.discovery import Resource
 from fleet.kube.list_watch import EventKind, Interruption, ListWatch, WatchEvent
 from fleet.kube.objects import ObjectScope
 from fleet.kube.runtime.cache import Cache, Name
 from fleet.kube.runtime.memory_budget import REST_SECONDS, MemoryBudget, Share, TooMuchError
+from fleet.objects.resource import Resource
 
 SILENCE = 100.0
 RECONNECT = Patience(first=0.2, most=30.0)

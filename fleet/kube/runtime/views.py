@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fleet.errors import AccessError, FleetError, ResourceError
-from fleet.kube.discovery import Resource
 from fleet.kube.runtime.cache import Cache, Change, Index, Name
 from fleet.kube.runtime.handlers import Mapping as Mapped
 from fleet.kube.runtime.handlers import Predicate, always
 from fleet.kube.runtime.informer import Informer, InformerPool
 from fleet.kube.runtime.memory_budget import MemoryBudget
+from fleet.objects.resource import Resource
 
 GRACE = 3.0  # seconds: rights often come a moment after the object that needs them
 PATIENCE = 15.0  # seconds for lists that neither end nor fail

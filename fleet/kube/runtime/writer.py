@@ -22,13 +22,13 @@ from fleet.errors import ConflictError, ResourceError
 from fleet.kube import objects
 from fleet.kube.client import errors
 from fleet.kube.client.client import Client, Response
-from fleet.kube.discovery import Resource
 from fleet.kube.objects import APPLY
 from fleet.kube.runtime.cache import Cache, Name, Object, version_of
 from fleet.objects.compare import compare
 from fleet.objects.desired import Key
 from fleet.objects.fields import owned_fields
 from fleet.objects.normalise import normalise
+from fleet.objects.resource import Resource
 
 
 def made_by_us(before: Object | None, answer: Object, manager: str) -> bool:

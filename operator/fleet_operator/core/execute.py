@@ -8,16 +8,16 @@ from functools import partial
 from typing import Any
 
 from fleet.errors import ConflictError, FleetError, ResourceError
+from fleet.kit.engine import Engine
+from fleet.kit.stateful_set import changed
+from fleet.kit.step import Act, Apply, Delete, Object, Revert, Step, Take
 from fleet.kube import objects
 from fleet.kube.client.errors import OverloadedError, UnansweredError, UnreachableError
 from fleet.kube.objects import NEVER
 from fleet.kube.runtime import Request
 from fleet_operator.core import kinds
-from fleet_operator.core.engine import Engine
 from fleet_operator.core.keys import given_back
 from fleet_operator.core.ownership import NotOursError, taken
-from fleet_operator.core.stateful_set import changed
-from fleet_operator.core.step import Act, Apply, Delete, Object, Revert, Step, Take
 
 
 async def execute(request: Request, engine: Engine[Any, Any], seen: Any, steps: tuple[Step, ...]) -> None:

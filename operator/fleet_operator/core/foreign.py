@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from fleet.apps.workload import references
+from fleet.kit.step import Object
+from fleet.kit.workload import references
 from fleet.kube.client.client import Client
-from fleet.kube.discovery import Resource
 from fleet.kube.objects import ObjectScope, pages
 from fleet.model.app import App
+from fleet.objects.resource import Resource
 from fleet_operator.core import kinds
-from fleet_operator.core.step import Object
 
 
 async def foreign(client: Client, app: App) -> list[Object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.kube.discovery import Resource
+from fleet.objects.resource import Resource
 
 SERVICES = Resource("", "v1", "Service", "services", True)
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", True)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.apps.discovery import is_observed
-from fleet.apps.held import KEEPS, keeps_claims
 from fleet.errors import ConflictError
+from fleet.kit.discovery import is_observed
+from fleet.kit.hold import KEEPS, keeps_claims
+from fleet.kit.step import Object
+from fleet.kit.world import is_leaving
 from fleet.kube.client import errors
-from fleet.kube.discovery import Resource
 from fleet.kube.objects import MERGE, ObjectScope, get, pages
 from fleet.kube.runtime import Request
+from fleet.names import OPERATOR
+from fleet.objects.resource import Resource
 from fleet_operator.core import kinds
-from fleet_operator.core.ownership import MANAGER
-from fleet_operator.core.step import Object
-from fleet_operator.core.world import is_leaving
 
 
 async def outlived(request: Request) -> bool:
@@ -55,7 +55,7 @@ async def patched(request: Request, resource: Resource, found: Object, body: dic
     guard = {name: own[name] for name in ("uid", "resourceVersion")}
     answer = await request.client.request(
         "PATCH",
-        f"{resource.path(own['namespace'], own['name'])}?fieldManager={MANAGER}",
+        f"{resource.path(own['namespace'], own['name'])}?fieldManager={OPERATOR}",
         body={**body, "metadata": {**body.get("metadata", {}), **guard}},
         content_type=MERGE,
         expect=(409, 422),

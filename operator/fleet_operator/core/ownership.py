@@ -7,12 +7,13 @@ list only when git names them. To give back is to take ours off it: see `release
 from __future__ import annotations
 
 from fleet.errors import ConflictError
-from fleet.kube.objects import drop_managers, managers, owned_by
+from fleet.kit.discovery import spec_managers
+from fleet.kit.step import NotYetError, Take
+from fleet.kube.objects import drop_managers, owned_by
 from fleet.kube.runtime import Request
+from fleet.names import OPERATOR
 from fleet_operator.core import kinds
-from fleet_operator.core.step import NotYetError, Object, Take
 
-MANAGER = "fleet-operator"
 _CHANGED = "the object has been modified"  # in the server's words
 RELEASED = "fleet.dev/released"  # the annotation of what an app gave back: whose it was
 
@@ -30,7 +31,7 @@ async def taken(request: Request, step: Take) -> None:
     found = step.object
     if set(step.take_from) & set(spec_managers(found)):
         leaves = owned_by(step.take_from)
-        found = await drop_managers(request.client, kinds.of(found), found, leaves, by=MANAGER)
+        found = await drop_managers(request.client, kinds.of(found), found, leaves, by=OPERATOR)
     if step.manifest is None:
         return
     guard = {"uid": own["uid"], "resourceVersion": found["metadata"]["resourceVersion"]}
@@ -46,10 +47,3 @@ async def taken(request: Request, step: Take) -> None:
             f"{problem.message}",
             hint=f"take them away with take_from={sorted(spec_managers(found))}",
         ) from problem
-
-
-def spec_managers(found: Object) -> list[str]:
-    """Who manages more than its status, by name; ours left out."""
-    entries = found["metadata"].get("managedFields") or ()
-    named = {str(one.get("manager", "")) for one in entries if not one.get("subresource")}
-    return sorted(named & set(managers(found)) - {MANAGER})

@@ -9,21 +9,22 @@ from dataclasses import replace
 from typing import Any
 
 from fleet.errors import AccessError, ConfigurationError, FleetError
+from fleet.kit.engine import Engine, Report
+from fleet.kit.order import decide
+from fleet.kit.report import LONGEST, known_backup, status
+from fleet.kit.step import Decision, NotYetError, Object, State, blocked
+from fleet.kit.volumes import known_hosts
+from fleet.kit.world import World, is_leaving, when
 from fleet.kube.runtime import NoRightsError, NotLeadingError, Request, Result, TerminalError
 from fleet_operator.core import kinds
-from fleet_operator.core.engine import Engine, Report
 from fleet_operator.core.execute import Unapplied, attach, execute
 from fleet_operator.core.foreign import foreign
 from fleet_operator.core.keys import unseen
-from fleet_operator.core.order import decide
 from fleet_operator.core.outlive import outlived
 from fleet_operator.core.ownership import NotOursError
 from fleet_operator.core.release import is_abandoned, is_asked, released, taken_back
-from fleet_operator.core.report import LONGEST, known_backup, status
-from fleet_operator.core.step import Decision, NotYetError, Object, State, blocked
 from fleet_operator.core.teardown import definition_is_leaving, has_finalizer, pause, torn_down, with_finalizer
-from fleet_operator.core.volumes import known_hosts, waited_for
-from fleet_operator.core.world import World, is_leaving, when
+from fleet_operator.core.volumes import waited_for
 
 TRIES = 3  # failures of a step in a row until an app that is on its way is called degraded for them
 LASTING = 60.0  # seconds until a refusal that may settle by itself makes an app degraded; webhooks restart in less

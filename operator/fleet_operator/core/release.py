@@ -10,17 +10,18 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from fleet.apps.discovery import is_observed
-from fleet.apps.held import FOUND, RETENTION, before
-from fleet.kube.discovery import Resource
+from fleet.kit.discovery import is_observed
+from fleet.kit.hold import FOUND, RETENTION, before
+from fleet.kit.step import Object
+from fleet.kit.world import is_leaving, when
 from fleet.kube.objects import drop_managers, get
 from fleet.kube.runtime import Request
 from fleet.model.app import ADOPTION, ON_DELETE, ON_DELETE_SINCE, RELEASE
+from fleet.names import OPERATOR
+from fleet.objects.resource import Resource
 from fleet_operator.core import kinds
 from fleet_operator.core.outlive import patched
-from fleet_operator.core.ownership import MANAGER, RELEASED
-from fleet_operator.core.step import Object
-from fleet_operator.core.world import is_leaving, when
+from fleet_operator.core.ownership import RELEASED
 
 _ORDER = (
     kinds.CRON_JOBS,
@@ -72,8 +73,8 @@ async def released(request: Request) -> bool:
                 request.client,
                 resource,
                 found,
-                lambda entry: entry.get("manager") == MANAGER,
-                by=MANAGER,
+                lambda entry: entry.get("manager") == OPERATOR,
+                by=OPERATOR,
                 more=_unlabelled(found),
             )
     return True
@@ -82,7 +83,7 @@ async def released(request: Request) -> bool:
 def _unlabelled(found: Object) -> dict[str, Any]:
     labels = found["metadata"].get("labels") or {}
     gone = [name for name in _LABELS if name in labels]
-    if labels.get(_BY_US) == MANAGER:
+    if labels.get(_BY_US) == OPERATOR:
         gone.append(_BY_US)
     patch: dict[str, Any] = {"labels": dict.fromkeys(gone)}
     if found["kind"] in _MADE:

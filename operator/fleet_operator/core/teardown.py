@@ -8,10 +8,10 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
+from fleet.kit.engine import Engine
+from fleet.kit.step import Decision, Delete, State, Step, step, wait
+from fleet.kit.world import World, is_leaving, when
 from fleet.kube.runtime import Request
-from fleet_operator.core.engine import Engine
-from fleet_operator.core.step import Decision, Delete, State, Step, step, wait
-from fleet_operator.core.world import World, is_leaving, when
 
 FINALIZER = "fleet.dev/operator"
 SLOWEST = 15.0  # seconds between looks at an app whose end does not come

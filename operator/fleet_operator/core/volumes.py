@@ -1,4 +1,4 @@
-"""Where the data of a pod can be that no node takes: its volumes, and on which hosts alone they are reached.
+"""The volumes of pods that no node takes.
 
 Volumes belong to no namespace, so they are asked for by name, and only when it matters. One that may not be seen is one
 about which nothing is known.
@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 
+from fleet.kit.step import Object
+from fleet.kit.world import World
 from fleet.kube.client.client import Client
 from fleet_operator.core import kinds
-from fleet_operator.core.step import Object
-from fleet_operator.core.world import World
-
-HOST = "kubernetes.io/hostname"
 
 
 async def waited_for(client: Client, world: World) -> list[Object]:
@@ -26,28 +24,6 @@ async def waited_for(client: Client, world: World) -> list[Object]:
     names = sorted({str(name) for claim in claims if claim and (name := claim["spec"].get("volumeName"))})
     found = await asyncio.gather(*(_get(client, name) for name in names))
     return [one for one in found if one is not None]
-
-
-def hosts(volume: Object) -> frozenset[str] | None:
-    """Those from which alone it is reached; None when that is not said by their names: it may be reached elsewhere."""
-    required = (volume["spec"].get("nodeAffinity") or {}).get("required") or {}
-    found: set[str] = set()
-    for term in required.get("nodeSelectorTerms") or ():  # one of them is enough
-        named = [
-            set(one.get("values") or ())
-            for one in term.get("matchExpressions") or ()
-            if (one["key"], one["operator"]) == (HOST, "In")
-        ]
-        if not named:
-            return None
-        found |= set.intersection(*named)
-    return frozenset(found) or None
-
-
-def known_hosts(nodes: list[Object]) -> frozenset[str]:
-    """By the name of the node, and by the one that volumes know it by."""
-    labels = (str((node["metadata"].get("labels") or {}).get(HOST, "")) for node in nodes)
-    return frozenset(name for name in (*labels, *(str(node["metadata"]["name"]) for node in nodes)) if name)
 
 
 async def _get(client: Client, name: str) -> Object | None:

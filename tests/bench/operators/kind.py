@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 from fleet.kube.client.client import Client
-from fleet.kube.discovery import Resource
 from fleet.kube.objects import ObjectScope, pages
 from fleet.kube.resources import NAMESPACES
+from fleet.objects.resource import Resource
 
 THINGS = Resource("bench.fleet.dev", "v1", "Thing", "things", namespaced=True)
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)

@@ -22,7 +22,7 @@ CONFIG_MAPS = kube.Resource("", "v1", "ConfigMap", "configmaps", namespaced=True
 
 
 class Engine:
-    """The connections to the engine, opened in the loop that uses them (as `fleet_operator.engines.etcd.protocol`)."""
+    """The connections to the engine, opened in the loop that uses them (as `fleet.apps.etcd.engine.protocol`)."""
 
     def __init__(self, url: str) -> None:
         self._url = url

@@ -14,9 +14,9 @@ import pytest
 
 from fleet.kube.client.client import Client
 from fleet.kube.client.limits import Patience
-from fleet.kube.discovery import Resource
 from fleet.kube.runtime.cache import Cache
 from fleet.kube.runtime.informer import Informer
+from fleet.objects.resource import Resource
 from fleet.testing import Cluster
 from fleet.testing.proxy import Cut, Match, Plan, Proxy, Rule
 from tests.kube.runtime.greeter import CONFIG_MAPS, GREETINGS, greeting

@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from fleet_operator.backup import command, shelf
-from fleet_operator.backup.keep import keep, part_of, prepare
-from fleet_operator.backup.pick import pick
-from fleet_operator.backup.place import clear, place
-from fleet_operator.backup.record import Record, read, record_of
-from fleet_operator.backup.restoration import Choice, pick_job, restore_job
-from fleet_operator.backup.schedule import cron_job
-from fleet_operator.backup.snapshot import verified
-from fleet_operator.engines.etcd.protocol import Etcd as Protocol
 
 from fleet.apps.etcd import Etcd, names
+from fleet.apps.etcd.backup import command, shelf
+from fleet.apps.etcd.backup.keep import keep, part_of, prepare
+from fleet.apps.etcd.backup.pick import pick
+from fleet.apps.etcd.backup.place import clear, place
+from fleet.apps.etcd.backup.record import Record, read, record_of
+from fleet.apps.etcd.backup.restoration import Choice, pick_job, restore_job
+from fleet.apps.etcd.backup.schedule import cron_job
+from fleet.apps.etcd.backup.snapshot import verified
+from fleet.apps.etcd.engine.protocol import Etcd as Protocol
 from fleet.errors import AccessError, ConfigurationError, ConflictError, NotFoundError, ResourceError
 from fleet.model.app_settings import Backup, Claim, Restore
 from tests.operator.backup.pod_processes import run_container, run_pod

@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from fleet_operator.backup import store
-from fleet_operator.backup.outcome import backed_up, newest, read_manifest
-from fleet_operator.backup.record import Record
-from fleet_operator.backup.restoration import Choice, Restoration, claim, leftovers, restoration
-from fleet_operator.backup.schedule import cron_job
 
-from fleet.apps.backup import backup_job
 from fleet.apps.etcd import Etcd, names
+from fleet.apps.etcd.backup import store
+from fleet.apps.etcd.backup.outcome import backed_up, newest, read_manifest
+from fleet.apps.etcd.backup.record import Record
+from fleet.apps.etcd.backup.restoration import Choice, Restoration, claim, leftovers, restoration
+from fleet.apps.etcd.backup.schedule import cron_job
 from fleet.apps.etcd.manifests import stateful_set, surroundings, template
-from fleet.apps.permissions import place
-from fleet.apps.status import LastBackup
+from fleet.kit.backup_job import backup_job
+from fleet.kit.permissions import place
+from fleet.kit.status import LastBackup
 from fleet.model.app_settings import NFS, S3, Backup, Claim, Restore, Volume
 from fleet.testing import Cluster
 

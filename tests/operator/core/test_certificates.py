@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-from fleet_operator.core.certificates import (
+
+from fleet.kit.certificates import (
     Authority,
     Leaf,
     Pair,

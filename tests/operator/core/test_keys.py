@@ -9,9 +9,9 @@ import pytest
 from fleet_operator.core import kinds
 from fleet_operator.core.keys import unseen
 from fleet_operator.core.ownership import RELEASED
-from fleet_operator.engines.etcd.engine import EtcdEngine
 
 import fleet.kube.runtime as kube
+from fleet.apps.etcd.engine.engine import EtcdEngine
 from fleet.kube.runtime.handlers import label
 from fleet.testing import Cluster
 from tests.kube.runtime.running import eventually, running

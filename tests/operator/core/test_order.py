@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from fleet_operator.core.order import Concern, decide
-from fleet_operator.core.step import Decision, State, wait
-from fleet_operator.engines.etcd.decide import concerns
-
+from fleet.apps.etcd.engine.decide import concerns
+from fleet.kit.order import Concern, decide
+from fleet.kit.step import Decision, State, wait
 from tests.operator.etcd.observations import IMAGES, Drawing
 
 AT_REST = Decision(State.OK, "Healthy", "")

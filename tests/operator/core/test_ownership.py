@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 import yaml
 from fleet_operator.core import kinds
-from fleet_operator.core.ownership import MANAGER, taken
-from fleet_operator.core.step import NotYetError, Take
+from fleet_operator.core.ownership import taken
 
+from fleet.kit.step import NotYetError, Take
 from fleet.kube.client.client import Client
 from fleet.kube.objects import get
 from fleet.kube.runtime.writer import Writer
+from fleet.names import OPERATOR
 from fleet.testing import Cluster
 from tests.operator.existing_setups import SET_UPS
 
@@ -31,7 +32,7 @@ def test_what_changed_since_it_was_looked_at_is_not_taken(cluster: Cluster) -> N
             if meanwhile:
                 cluster.kubectl("label", "statefulset", "etcd", meanwhile)
             manifest = {"metadata": {"name": "etcd", "namespace": cluster.namespace}, "spec": strategy}
-            request: Any = SimpleNamespace(client=client, write=Writer(client, MANAGER, ()))
+            request: Any = SimpleNamespace(client=client, write=Writer(client, OPERATOR, ()))
             await taken(request, Take({"kind": "StatefulSet", **seen}, manifest))
             found = await get(client, kinds.STATEFUL_SETS, cluster.namespace, "etcd")
             assert found is not None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime
 
-from fleet_operator.core.engine import Report
 from fleet_operator.core.reconcile import as_decided
-from fleet_operator.core.report import status
-from fleet_operator.core.step import Decision, State
+
+from fleet.kit.engine import Report
+from fleet.kit.report import status
+from fleet.kit.step import Decision, State
 
 
 def test_a_change_that_came_while_a_pass_went_on_is_not_called_done() -> None:

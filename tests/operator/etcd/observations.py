@@ -12,21 +12,20 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Self
 
-from fleet_operator.core.order import decide
-from fleet_operator.core.stateful_set import changed
-from fleet_operator.core.step import Act, Apply, Decision, Delete, Revert, Step, Take
-from fleet_operator.core.world import Object, World
-from fleet_operator.engines.etcd.decide import at_rest, concerns
-from fleet_operator.engines.etcd.protocol import Alarm, AlarmKind, Member, MemberStatus
-from fleet_operator.engines.etcd.secrets import secrets
-from fleet_operator.engines.etcd.seen import Seen
-
 from fleet.apps.etcd import names
+from fleet.apps.etcd.engine.decide import at_rest, concerns
+from fleet.apps.etcd.engine.protocol import Alarm, AlarmKind, Member, MemberStatus
+from fleet.apps.etcd.engine.secrets import secrets
+from fleet.apps.etcd.engine.seen import Seen
 from fleet.apps.etcd.files import file_name, revision
 from fleet.apps.etcd.image import image
 from fleet.apps.etcd.ledger import Ledger, Place
 from fleet.apps.etcd.manifests import members_map, stateful_set, template
 from fleet.apps.etcd.spec import Etcd
+from fleet.kit.order import decide
+from fleet.kit.stateful_set import changed
+from fleet.kit.step import Act, Apply, Decision, Delete, Revert, Step, Take
+from fleet.kit.world import Object, World
 
 NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 CLUSTER = 0xC1

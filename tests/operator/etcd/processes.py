@@ -23,9 +23,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from fleet_operator.core.certificates import Authority, Leaf, client_context
-from fleet_operator.engines.etcd.protocol import Endpoint, Etcd, Refused, Unreachable
-
+from fleet.apps.etcd.engine.protocol import Endpoint, Etcd, Refused, Unreachable
+from fleet.kit.certificates import Authority, Leaf, client_context
 from fleet.lab import files as paths
 from fleet.lab.images.bake import bake
 from fleet.lab.images.recipes import find_recipes

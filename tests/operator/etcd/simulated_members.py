@@ -14,18 +14,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
-from fleet_operator.core.stateful_set import partition_of
-from fleet_operator.core.step import Act, Apply, Decision, Revert
-from fleet_operator.core.world import template_of
-from fleet_operator.engines.etcd import adoption
-from fleet_operator.engines.etcd.encrypt import pending
-from fleet_operator.engines.etcd.engine import EtcdEngine
-from fleet_operator.engines.etcd.protocol import Member, MemberStatus
 
 from fleet.apps.etcd import layout as layouts
 from fleet.apps.etcd import ledger as ledgers
+from fleet.apps.etcd.engine import adoption
+from fleet.apps.etcd.engine.encrypt import pending
+from fleet.apps.etcd.engine.engine import EtcdEngine
+from fleet.apps.etcd.engine.protocol import Member, MemberStatus
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.ledger import LEDGER
+from fleet.kit.stateful_set import partition_of
+from fleet.kit.step import Act, Apply, Decision, Revert
+from fleet.kit.world import template_of
 from tests.operator.etcd.observations import decided, said
 from tests.operator.etcd.test_adoption import IMAGES, Found, Object
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from fleet_operator.core.step import Act, NotYetError
-from fleet_operator.engines.etcd.act import act
-from fleet_operator.engines.etcd.protocol import Etcd, Refused
 
+from fleet.apps.etcd.engine.act import act
+from fleet.apps.etcd.engine.protocol import Etcd, Refused
 from fleet.apps.etcd.files import quota
+from fleet.kit.step import Act, NotYetError
 from tests.operator.etcd.observations import Drawing, app, member_id
 
 UNHEALTHY = "etcdserver: unhealthy cluster"

@@ -12,16 +12,16 @@ from typing import Any, Self
 import pytest
 from fleet_operator.core.foreign import is_claim_of
 from fleet_operator.core.release import is_abandoned, is_asked
-from fleet_operator.core.step import Decision, Take
-from fleet_operator.core.world import World
-from fleet_operator.engines.etcd.adoption import conditions, known, placed
-from fleet_operator.engines.etcd.observe import ledger_in
-from fleet_operator.engines.etcd.protocol import Member, MemberStatus
-from fleet_operator.engines.etcd.seen import Seen
 
 from fleet.apps.etcd import Etcd
-from fleet.apps.held import before
-from fleet.apps.template import mark_of
+from fleet.apps.etcd.engine.adoption import conditions, known, placed
+from fleet.apps.etcd.engine.observe import ledger_in
+from fleet.apps.etcd.engine.protocol import Member, MemberStatus
+from fleet.apps.etcd.engine.seen import Seen
+from fleet.kit.hold import before
+from fleet.kit.step import Decision, Take
+from fleet.kit.template import mark_of
+from fleet.kit.world import World
 from tests.operator.app_on_nodes import ETCD_IMAGE
 from tests.operator.etcd.observations import applied, decided, said
 from tests.operator.existing_setups import SET_UPS, SetUp

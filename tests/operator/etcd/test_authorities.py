@@ -6,14 +6,14 @@ from base64 import b64decode
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from fleet_operator.core.certificates import Authority
-from fleet_operator.core.world import Object, World
-from fleet_operator.engines.etcd.authorities import Authorities, Signer
-from fleet_operator.engines.etcd.secrets import secrets
 
 from fleet import TLS
 from fleet.apps.etcd import names
+from fleet.apps.etcd.engine.authorities import Authorities, Signer
+from fleet.apps.etcd.engine.secrets import secrets
 from fleet.apps.etcd.manifests import TRUST
+from fleet.kit.certificates import Authority
+from fleet.kit.world import Object, World
 from tests.operator.etcd.observations import Drawing, app
 
 NOW = datetime(2031, 5, 1, 12, tzinfo=UTC)

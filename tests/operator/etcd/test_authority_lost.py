@@ -11,16 +11,16 @@ from base64 import b64decode
 from datetime import UTC, datetime
 
 import pytest
-from fleet_operator.core.certificates import Authority
-from fleet_operator.core.step import State
-from fleet_operator.core.world import Object, World
-from fleet_operator.engines.etcd.authorities import Authorities
-from fleet_operator.engines.etcd.engine import EtcdEngine
-from fleet_operator.engines.etcd.secrets import own_pair, unsigned
-from fleet_operator.engines.etcd.seen import Seen
 
 from fleet.apps.etcd import names
+from fleet.apps.etcd.engine.authorities import Authorities
+from fleet.apps.etcd.engine.engine import EtcdEngine
+from fleet.apps.etcd.engine.secrets import own_pair, unsigned
+from fleet.apps.etcd.engine.seen import Seen
 from fleet.apps.etcd.manifests import TRUST
+from fleet.kit.certificates import Authority
+from fleet.kit.step import State
+from fleet.kit.world import Object, World
 from tests.operator.etcd.observations import IMAGES, Drawing, app, decided
 from tests.operator.etcd.simulated_members import Encrypting
 

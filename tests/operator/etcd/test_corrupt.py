@@ -14,14 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fleet_operator.core.step import Act, NotYetError
-from fleet_operator.engines.etcd.act import act
-from fleet_operator.engines.etcd.observe import observe
-from fleet_operator.engines.etcd.protocol import Alarm, Etcd, Refused
-from fleet_operator.engines.etcd.seen import Seen
 
 from fleet.apps.etcd import names
+from fleet.apps.etcd.engine.act import act
+from fleet.apps.etcd.engine.observe import observe
+from fleet.apps.etcd.engine.protocol import Alarm, Etcd, Refused
+from fleet.apps.etcd.engine.seen import Seen
 from fleet.apps.etcd.ledger import Place
+from fleet.kit.step import Act, NotYetError
 from tests.operator.etcd.observations import Drawing, app, decided, said
 from tests.operator.etcd.processes import VERSIONS, EtcdCluster, Process, leader, programs
 

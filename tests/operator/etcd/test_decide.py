@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import pytest
 import yaml
-from fleet_operator.core.step import Object, State
-from fleet_operator.engines.etcd.protocol import Alarm, Member
 
 from fleet import Volume
 from fleet.apps import Etcd
+from fleet.apps.etcd.engine.protocol import Alarm, Member
 from fleet.apps.etcd.files import quota
 from fleet.apps.etcd.ledger import LEDGER, Place, founders, read
+from fleet.kit.step import Object, State
 from fleet.text import without_output
 from tests.operator.etcd.observations import CLUSTER, Drawing, app, applied, before, file, member_id
 

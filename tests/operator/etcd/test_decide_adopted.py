@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from fleet_operator.core.step import State
-from fleet_operator.core.world import World
 
+from fleet.kit.step import State
+from fleet.kit.world import World
 from tests.operator.etcd.observations import decided
 from tests.operator.etcd.test_adoption import IMAGES, Found
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 import pytest
 import yaml
-from fleet_operator.core.step import State
 
 from fleet import TLS, Resources
 from fleet.apps import Etcd
@@ -20,7 +19,8 @@ from fleet.apps.etcd.files import files, revision
 from fleet.apps.etcd.image import NEWEST, image
 from fleet.apps.etcd.ledger import Ledger, Place, founders
 from fleet.apps.etcd.manifests import template
-from fleet.apps.template import mark_of
+from fleet.kit.step import State
+from fleet.kit.template import mark_of
 from fleet.model.app import ROLL
 from tests.operator.etcd.observations import IMAGES, Drawing, app, applied, before, file, member_id
 

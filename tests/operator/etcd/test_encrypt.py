@@ -7,16 +7,16 @@ import datetime
 from dataclasses import replace
 
 import pytest
-from fleet_operator.core.order import decide
-from fleet_operator.core.step import Act, State
-from fleet_operator.core.world import template_of
-from fleet_operator.engines.etcd.decide import at_rest
-from fleet_operator.engines.etcd.engine import EtcdEngine
-from fleet_operator.engines.etcd.seen import Seen
 
 from fleet.apps.etcd import names, secured
 from fleet.apps.etcd.client import client
+from fleet.apps.etcd.engine.decide import at_rest
+from fleet.apps.etcd.engine.engine import EtcdEngine
+from fleet.apps.etcd.engine.seen import Seen
 from fleet.apps.etcd.ledger import Place
+from fleet.kit.order import decide
+from fleet.kit.step import Act, State
+from fleet.kit.world import template_of
 from tests.operator.etcd.observations import applied, decided, said
 from tests.operator.etcd.simulated_members import ON, Encrypting
 from tests.operator.etcd.test_adoption import IMAGES

@@ -18,19 +18,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleet_operator.core.certificates import Authority, Leaf, client_context
-from fleet_operator.core.step import Act, NotYetError
-from fleet_operator.core.world import World
-from fleet_operator.engines.etcd.act import act
-from fleet_operator.engines.etcd.observe import observe
-from fleet_operator.engines.etcd.protocol import Endpoint, Etcd, Refused, Unreachable
-from fleet_operator.engines.etcd.seen import Seen
 
 from fleet.apps.etcd import Etcd as App
 from fleet.apps.etcd import names, secured
+from fleet.apps.etcd.engine.act import act
+from fleet.apps.etcd.engine.observe import observe
+from fleet.apps.etcd.engine.protocol import Endpoint, Etcd, Refused, Unreachable
+from fleet.apps.etcd.engine.seen import Seen
 from fleet.apps.etcd.files import common, file_of
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.ledger import Place
+from fleet.kit.certificates import Authority, Leaf, client_context
+from fleet.kit.step import Act, NotYetError
+from fleet.kit.world import World
 from fleet.lab.programs import process
 from tests.operator.etcd.processes import VERSIONS, eventually, programs
 from tests.operator.writer import Place as Where

@@ -11,10 +11,10 @@ from typing import Any
 import psutil
 import pytest
 from aiohttp import web
-from fleet_operator.core.step import Apply
-from fleet_operator.engines.etcd.protocol import Endpoint, Etcd, MemberStatus, Unreachable
 
+from fleet.apps.etcd.engine.protocol import Endpoint, Etcd, MemberStatus, Unreachable
 from fleet.apps.etcd.ledger import read
+from fleet.kit.step import Apply
 from tests.operator.etcd.observations import Drawing
 
 MEBI = 1 << 20

@@ -16,12 +16,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from fleet_operator.core.world import World
-from fleet_operator.engines.etcd.faults import spoiled
-from fleet_operator.engines.etcd.seen import Seen
 
 from fleet.apps.etcd import Etcd
+from fleet.apps.etcd.engine.faults import spoiled
+from fleet.apps.etcd.engine.seen import Seen
 from fleet.apps.etcd.ledger import Ledger
+from fleet.kit.world import World
 from tests.operator.etcd.processes import WITH_TOOLS, EtcdCluster, programs
 
 MESSAGE = 2048  # bytes of a log that a kubelet keeps as last words

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from fleet_operator.core.certificates import Authority, client_context
-from fleet_operator.engines.etcd.protocol import Alarm, Endpoint, Etcd, Member, Refused, Unreachable
 
+from fleet.apps.etcd.engine.protocol import Alarm, Endpoint, Etcd, Member, Refused, Unreachable
+from fleet.kit.certificates import Authority, client_context
 from tests.operator.etcd.processes import VERSIONS, EtcdCluster, eventually, leader, programs
 
 

@@ -9,10 +9,10 @@ import copy
 from dataclasses import replace
 
 import pytest
-from fleet_operator.core.step import Decision, State
 
 from fleet import Resources
 from fleet.apps import Etcd
+from fleet.kit.step import Decision, State
 from tests.operator.etcd.observations import Drawing, app, applied, before, decided, member_id, said
 from tests.operator.etcd.test_adoption import IMAGES, Found
 from tests.operator.etcd.test_decide import NO_DATA, PODS

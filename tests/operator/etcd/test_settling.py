@@ -7,15 +7,15 @@ import datetime
 from typing import Any
 
 import pytest
-from fleet_operator.core.engine import Report
 from fleet_operator.core.execute import Unapplied
 from fleet_operator.core.ownership import NotOursError
 from fleet_operator.core.reconcile import LASTING, TRIES, as_attached, as_refused, as_tried, unattached_for
-from fleet_operator.core.report import status
-from fleet_operator.core.step import Act, State, step, wait
-from fleet_operator.engines.etcd.faults import SETTLING
 
+from fleet.apps.etcd.engine.faults import SETTLING
 from fleet.errors import ConflictError, FleetError, ResourceError
+from fleet.kit.engine import Report
+from fleet.kit.report import status
+from fleet.kit.step import Act, State, step, wait
 from fleet.kube.client.errors import OverloadedError, UnansweredError
 from tests.operator.etcd.observations import Drawing, app, before
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fleet_operator.core.step import State
-from fleet_operator.engines.etcd.engine import EtcdEngine
 
+from fleet.apps.etcd.engine.engine import EtcdEngine
 from fleet.apps.etcd.image import NEWEST, OFFICIAL, image
-from fleet.apps.meaning import explain
+from fleet.apps.impact import explain
+from fleet.kit.step import State
 from tests.operator.etcd.observations import IMAGES, VERSIONS, Drawing, app
 
 TAGS = {"etcd": "localhost/etcd:{tag}"}

@@ -6,19 +6,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from fleet_operator.backup import shelf
-from fleet_operator.backup.pick import pick
-from fleet_operator.backup.record import Record
-from fleet_operator.backup.restoration import pick_job
-from fleet_operator.core.order import decide
-from fleet_operator.core.step import Decision
-from fleet_operator.engines.etcd.engine import EtcdEngine
 
 from fleet import Backup, Claim, Restore
 from fleet.apps import Etcd
-from fleet.apps.permissions import Permissions
+from fleet.apps.etcd.backup import shelf
+from fleet.apps.etcd.backup.pick import pick
+from fleet.apps.etcd.backup.record import Record
+from fleet.apps.etcd.backup.restoration import pick_job
+from fleet.apps.etcd.engine.engine import EtcdEngine
 from fleet.errors import ConfigurationError, PolicyError
 from fleet.install.manifests import InstallOptions, deployment, settings_of
+from fleet.kit.order import decide
+from fleet.kit.permissions import Permissions
+from fleet.kit.step import Decision
 from fleet.model.app_settings import NFS, Store
 from tests.operator.etcd.observations import IMAGES, Drawing, app
 

@@ -18,22 +18,22 @@ from typing import Any
 
 import psutil
 import pytest
-from fleet_operator.backup import shelf
-from fleet_operator.backup.outcome import read_record
-from fleet_operator.backup.pick import pick
-from fleet_operator.backup.record import Record, read
 from fleet_operator.core import kinds
-from fleet_operator.core.certificates import Authority, Leaf, Pair, client_context, found_context
-from fleet_operator.core.order import decide
 from fleet_operator.core.teardown import pause
-from fleet_operator.engines.etcd.authorities import CLIENTS, read_signer
-from fleet_operator.engines.etcd.engine import EtcdEngine
-from fleet_operator.engines.etcd.protocol import Endpoint, Etcd, Unreachable
-from fleet_operator.engines.etcd.seen import Seen
 from fleet_operator.logs import Lines
 
-from fleet.apps.workload import LONGEST_TEXT, processes
+from fleet.apps.etcd.backup import shelf
+from fleet.apps.etcd.backup.outcome import read_record
+from fleet.apps.etcd.backup.pick import pick
+from fleet.apps.etcd.backup.record import Record, read
+from fleet.apps.etcd.engine.authorities import CLIENTS, read_signer
+from fleet.apps.etcd.engine.engine import EtcdEngine
+from fleet.apps.etcd.engine.protocol import Endpoint, Etcd, Unreachable
+from fleet.apps.etcd.engine.seen import Seen
 from fleet.errors import ConfigurationError, FleetError
+from fleet.kit.certificates import Authority, Leaf, Pair, client_context, found_context
+from fleet.kit.order import decide
+from fleet.kit.workload import LONGEST_TEXT, processes
 from fleet.kube.client.client import Client
 from fleet.kube.list_watch import EventKind, WatchEvent
 from fleet.kube.runtime.cache import Cache, Name

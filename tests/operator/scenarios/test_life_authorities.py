@@ -5,8 +5,8 @@ from __future__ import annotations
 from base64 import b64decode
 
 import pytest
-from fleet_operator.core.certificates import Authority
 
+from fleet.kit.certificates import Authority
 from tests.operator.app_on_nodes import App
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import orjson
 import pytest
-from fleet_operator.engines.etcd.protocol import Etcd
 
+from fleet.apps.etcd.engine.protocol import Etcd
 from fleet.errors import FleetError
 from fleet.kube.runtime import NotLeadingError
 from fleet.testing import Cluster

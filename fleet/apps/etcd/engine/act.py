@@ -1,0 +1,171 @@
+"""Requests to etcd that change something. Each may be repeated: what is done already is no error."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from fleet.apps.etcd.engine.observe import endpoint
+from fleet.apps.etcd.engine.protocol import Alarm, Endpoint, Etcd, MemberStatus, Refused
+from fleet.apps.etcd.engine.seen import FULL, Seen
+from fleet.apps.etcd.files import quota
+from fleet.errors import ResourceError
+from fleet.kit.step import Act, NotYetError
+
+
+async def act(etcd: Etcd, seen: Seen, step: Act) -> None:
+    try:
+        await _act(etcd, seen, step)
+    except Refused as problem:
+        if problem.unhealthy or problem.too_many_learners:
+            raise NotYetError("etcd changes its list only when its members have been in touch for a while") from problem
+        raise
+
+
+async def _act(etcd: Etcd, seen: Seen, step: Act) -> None:
+    match step.what:
+        case "add":
+            await _add(etcd, seen, step.arguments["peer_url"])
+        case "readdress":
+            urls = tuple(step.arguments["peer_urls"].split(","))
+            await _in_turn(seen, lambda place: etcd.update_peer_urls(place, step.arguments["member"], urls))
+        case "remove":
+            await _remove(etcd, seen, step.arguments["member"])
+        case "promote":
+            await _promote(etcd, seen, step.arguments["member"])
+        case "lead":
+            await _lead(etcd, seen, step.arguments["pod"])
+        case "free-space":
+            await _free_space(etcd, seen)
+        case "disarm":
+            await etcd.disarm(_anyone(seen), Alarm(step.arguments["member"], "CORRUPT"))
+        case "downgrade":
+            await _allow_downgrade(etcd, seen, step.arguments["version"])
+        case "no-downgrade":
+            await _take_back_downgrade(etcd, seen)
+        case other:
+            raise ResourceError(f"etcd has no act {other!r}")
+
+
+def _members(seen: Seen) -> list[Endpoint]:
+    """Whom to ask: the leader first if it is known, since the others would ask it too."""
+    pods = dict.fromkeys(pod for pod in (seen.leader, *seen.healthy_pods, *seen.statuses) if pod is not None)
+    places = [place for pod in pods if (place := endpoint(seen.app, seen.world, pod)) is not None]
+    if not places:
+        raise ResourceError("no member answers")
+    return places
+
+
+def _anyone(seen: Seen) -> Endpoint:
+    return _members(seen)[0]
+
+
+async def _in_turn(seen: Seen, change: Callable[[Endpoint], Awaitable[object]]) -> None:
+    """Ask one member after the other to change the list, until one does not find its cluster unhealthy.
+
+    Each judges by its own connections, and can be wrong for as long as it runs: a message that was under way to a
+    member's old address fails late, and marks a peer as silent that speaks again over another connection. Such a
+    refusal changed nothing, so the next one can be asked.
+    """
+    *others, last = _members(seen)
+    for place in others:
+        try:
+            await change(place)
+        except Refused as problem:
+            if not problem.unhealthy:
+                raise
+        else:
+            return
+    await change(last)
+
+
+async def _add(etcd: Etcd, seen: Seen, peer_url: str) -> None:
+    try:
+        await _in_turn(seen, lambda place: etcd.add_learner(place, *peer_url.split(",")))
+    except Refused as problem:
+        if not problem.already_there:
+            raise
+
+
+async def _remove(etcd: Etcd, seen: Seen, member: int) -> None:
+    try:
+        await _in_turn(seen, lambda place: etcd.remove(place, member))
+    except Refused as problem:
+        if not problem.not_found:
+            raise
+
+
+async def _promote(etcd: Etcd, seen: Seen, member: int) -> None:
+    try:
+        await _in_turn(seen, lambda place: etcd.promote(place, member))
+    except Refused as problem:
+        if problem.learner_not_ready:
+            raise NotYetError("it is not in sync with the leader") from problem
+        if not problem.not_learner:
+            raise
+
+
+async def _lead(etcd: Etcd, seen: Seen, pod: str) -> None:
+    leader = endpoint(seen.app, seen.world, seen.leader) if seen.leader else None
+    if leader is None:
+        raise ResourceError("no member leads: leadership cannot be moved")
+    try:
+        await etcd.move_leader(leader, seen.by_pod[pod].id)
+    except Refused as problem:
+        if problem.not_leader:
+            raise NotYetError(f"{seen.leader} does not lead any more") from problem
+        raise
+
+
+async def _free_space(etcd: Etcd, seen: Seen) -> None:
+    """Compact to now, defragment one member, the leader last, and let writes in again after the last of them.
+
+    One in a pass: a member answers nothing meanwhile, for minutes if it is large, and a pass has its end. What is free
+    in its file says whether it is done.
+    """
+    asked = _anyone(seen)
+    try:
+        await etcd.compact(asked, await etcd.revision(asked))
+    except Refused as problem:
+        if not problem.compacted:
+            raise
+    used = (await etcd.status(asked)).db_size_in_use
+    limit = quota(seen.app)
+    if used > FULL * limit:
+        raise ResourceError(
+            f"the database is full with live data: {used} of {limit} bytes",
+            hint="delete keys, or raise config.quota (and storage) in git",
+        )
+    worn = []
+    for pod in sorted(seen.statuses, key=lambda one: (one == seen.leader, one)):
+        if (place := endpoint(seen.app, seen.world, pod)) is not None and _is_worn(await etcd.status(place), limit):
+            worn.append(place)
+    if worn:
+        await etcd.defragment(worn[0])
+    if len(worn) > 1:
+        return
+    for alarm in seen.alarms:
+        if alarm.kind == "NOSPACE":
+            await etcd.disarm(asked, alarm)
+
+
+def _is_worn(status: MemberStatus, limit: int) -> bool:
+    """Tell whether its file is larger than what is in it by so much that it matters to the quota."""
+    return status.db_size > FULL * limit or status.db_size - status.db_size_in_use > (1 - FULL) * limit
+
+
+async def _allow_downgrade(etcd: Etcd, seen: Seen, version: str) -> None:
+    if any(status.downgrading_to for status in seen.statuses.values()):
+        return
+    try:
+        await etcd.downgrade(_anyone(seen), "enable", version)
+    except Refused as problem:
+        if not problem.unsupported and "in progress" not in problem.reason:
+            raise
+
+
+async def _take_back_downgrade(etcd: Etcd, seen: Seen) -> None:
+    try:
+        await etcd.downgrade(_anyone(seen), "cancel", "")
+    except Refused as problem:
+        if not problem.no_downgrade:
+            raise

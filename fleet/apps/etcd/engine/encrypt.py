@@ -1,0 +1,136 @@
+"""TLS for members that others set up without it: when each stage begins and ends. What a stage is: `secured`. Pure.
+
+How far it is stands in the ledger and is noted before anything follows from it: a pass may end anywhere. What changes
+pods is a roll like any other, so a member that does not come back stops it, and no stage begins or ends while one is
+not well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fleet.apps.etcd import kept as keeping
+from fleet.apps.etcd import layout as layouts
+from fleet.apps.etcd import names, secured
+from fleet.apps.etcd.engine.adoption import Pending, as_found, late
+from fleet.apps.etcd.engine.change import Images, rolling
+from fleet.apps.etcd.engine.faults import unwell
+from fleet.apps.etcd.engine.notes import noted
+from fleet.apps.etcd.engine.seen import Seen, ledger_of, set_of
+from fleet.apps.etcd.layout import Layout
+from fleet.kit import roll
+from fleet.kit.driver import Refusal
+from fleet.kit.step import Act, Decision, State, blocked, step
+from fleet.kit.world import template_of
+
+TOO_OLD = "serves clients with TLS and without on one port only from 3.4.25 and 3.5.8 on"
+
+
+def is_wanted(seen: Seen) -> bool:
+    """Git asks for it, and members can have it now."""
+    kept = names.layout(seen.app)
+    if kept is None or kept.tls or not seen.app.tls.enabled:
+        return False
+    return bool(kept.secured) or all(secured.serves_both(status.version) for status in seen.statuses.values())
+
+
+def begun(seen: Seen, images: Images, trust: str) -> Decision | None:
+    """Before a roll: what it is to bring is noted, and members are known by what they will listen on."""
+    kept = names.layout(seen.app)
+    if kept is None or kept.tls:
+        return None
+    if kept.secured and not seen.app.tls.enabled:
+        return _taken_back(seen, kept)
+    if not seen.app.tls.enabled or not (kept.secured or is_wanted(seen)):
+        return _too_old(seen, kept, images, trust) if seen.app.tls.enabled else None
+    if kept.secured not in ("", "open", "closing"):
+        return None
+    if unwell(seen):
+        return None  # whoever comes next says who is waited for
+    if not kept.secured:
+        note = "members get certificates, and serve clients with and without TLS"
+        return _noted(seen, replace(kept, secured="opening"), "TLSOpening", note)
+    if not _rolls(seen, images, trust):
+        return None
+    if kept.secured == "open":
+        note = "with this roll clients without TLS are shut out, and members speak TLS with each other"
+        return _noted(seen, secured.closing(kept, set_of(seen)["spec"]["template"]), "TLSClosing", note)
+    return _known_as(seen, {pod: names.peer_urls(seen.app, pod) for pod in seen.voters})
+
+
+def ended(seen: Seen) -> Decision | None:
+    """When nothing is left to roll: all members are through, so what they have now is what everybody uses."""
+    kept = names.layout(seen.app)
+    if kept is None or not seen.app.tls.enabled or unwell(seen):
+        return None
+    if kept.secured == "opening":
+        note = "all members serve clients with TLS; those without it are served until the next roll"
+        return _noted(seen, secured.opened(kept), "TLSOpen", note)
+    if kept.secured != "closing":
+        return None
+    after = secured.closed(kept)
+    app = names.laid_out(seen.app, after)
+    moved = _known_as(seen, {pod: names.peer_urls(app, pod) for pod in seen.voters})
+    return moved or _noted(seen, after, "TLSClosed", "clients and members are served with TLS alone")
+
+
+def pending(seen: Seen) -> Pending | None:
+    """What of it is still to come."""
+    kept = names.layout(seen.app)
+    if kept is None or kept.tls or kept.secured == "closed" or not (seen.app.tls.enabled or kept.secured):
+        return None
+    if not kept.secured and not is_wanted(seen):
+        return Pending("NeedsUpgrade", f"TLS comes after an upgrade: etcd {seen.oldest_version or ''} {TOO_OLD}")
+    if kept.secured == "open":
+        words = "clients without TLS are still served and members speak without it to each other; both end then"
+        return Pending("NextRoll", words)
+    if kept.secured == "closing":
+        return Pending("Rolling", "TLS alone: clients without it are shut out, and members speak it with each other")
+    return Pending("Rolling", "TLS: members get certificates, and serve clients with and without it")
+
+
+def _rolls(seen: Seen, images: Images, trust: str) -> bool:
+    """Whether members are to get another template than they have."""
+    current = rolling(seen, images, trust)
+    return not isinstance(current, Refusal) and (template_of(current.found) != current.mark or bool(current.old()))
+
+
+def _taken_back(seen: Seen, kept: Layout) -> Decision:
+    """Only as long as no pod was touched: clients may have come to rely on it since."""
+    untouched = as_found(seen) and not roll.under_way(set_of(seen)) and set(late(seen)) == set(seen.pods)
+    if kept.secured == "opening" and untouched:
+        return _noted(
+            seen, replace(kept, secured=""), "TLSTakenBack", "git does not want TLS any more: nothing changed"
+        )
+    return blocked(
+        "StaysEncrypted",
+        "git says without TLS, and members have it or are on the way to it: it is not turned off again. Say "
+        "tls=TLS(enabled=True), or make a new app and restore a backup into it",
+    )
+
+
+def _too_old(seen: Seen, kept: Layout, images: Images, trust: str) -> Decision | None:
+    """An upgrade that git asks for goes first."""
+    goes_first = not keeping.as_it_was(seen.app, kept) if as_found(seen) else _rolls(seen, images, trust)
+    if goes_first:
+        return None
+    runs = ", ".join(sorted({status.version for status in seen.statuses.values()}))
+    return blocked("NeedsUpgrade", f"TLS waits: etcd {runs} {TOO_OLD}. Upgrade first, by a `version` in git")
+
+
+def _known_as(seen: Seen, urls: dict[str, tuple[str, ...]]) -> Decision | None:
+    """One member's peer URLs after the other; None when all are as wanted."""
+    for pod, wanted in sorted(urls.items(), key=lambda one: names.ordinal(one[0])):
+        member = seen.by_pod[pod]
+        if set(member.peer_urls) != set(wanted):
+            note = f"{pod} is known to the others as {', '.join(wanted)}"
+            arguments = {"member": member.id, "peer_urls": ",".join(wanted)}
+            return step(State.PROGRESSING, "Encrypting", note, Act("readdress", arguments, "Readdressed", note))
+    return None
+
+
+def _noted(seen: Seen, kept: Layout, reason: str, note: str) -> Decision:
+    """The files follow from what is noted, so they are written with it."""
+    after = replace(seen, app=names.laid_out(seen.app, kept))
+    ledger = replace(ledger_of(seen), layout=layouts.write(kept))
+    return step(State.PROGRESSING, "Encrypting", note, noted(after, ledger, reason, note))

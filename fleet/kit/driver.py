@@ -1,0 +1,202 @@
+"""The pure half of a driver: what a spec means, what a change of it means, and whether it can be done at all.
+
+The half that acts, with the same names, is in the operator. Nothing here does I/O, so a plan can say what would
+happen without a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+
+from fleet.kit.client import Client
+from fleet.kit.unsupported import beyond
+from fleet.model.app import App, Connection
+from fleet.model.base import forbidden_changes
+from fleet.model.types import amount, is_quantity
+
+if TYPE_CHECKING:
+    from fleet.kit.discovery import Discovery
+
+A = TypeVar("A", bound=App)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineMeta:
+    """What an engine is."""
+
+    name: str  # as people write it: "etcd", "PostgreSQL"
+    versions: tuple[str, ...]  # release series that the driver knows, oldest first
+    roles: tuple[str, ...]  # of members, the one that takes writes first
+    ports: Mapping[str, int]
+    quorum: Literal["majority", "external", "none"]
+    fewest: int = 1
+    most: int = 9
+    short_names: tuple[str, ...] = ()  # for kubectl
+    words: str = ""  # one sentence for the catalogue and `kubectl explain`
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a driver can do. What it cannot is refused with a reason, never faked."""
+
+    scale: bool = True
+    upgrade: bool = True
+    downgrade: bool = False
+    backup: bool = True
+    restore: bool = True
+    adopt: bool = True
+
+
+class Impact(StrEnum):
+    """What a changed field costs."""
+
+    NONE = "none"  # bookkeeping of the operator's; members do not notice
+    RELOAD = "reload"  # members take it while they run
+    RESTART = "restart"  # members restart one at a time
+    SCALE = "scale"  # members join or leave
+    UPGRADE = "upgrade"  # members restart on another version
+    GROW = "grow"  # volumes grow while members run
+    LOSS = "loss"  # data that only lost members have may be given up
+    IMMUTABLE = "immutable"  # cannot be changed
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a spec, or a change of one, cannot be carried out."""
+
+    field: str
+    message: str
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}" + (f" ({self.hint})" if self.hint else "")
+
+
+WayBack = Literal["roll", "downgrade", "restore"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One step of an upgrade: every member restarts once, on the version `target`."""
+
+    current: str
+    target: str
+    kind: Literal["patch", "upgrade", "downgrade"]
+    way_back: WayBack  # once every member runs the target
+    note: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.current} → {self.target}"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """There is no way from one version to the other."""
+
+    reason: str
+    hint: str | None = None
+
+
+Path = tuple[Hop, ...] | Refusal
+
+
+class Driver(Generic[A]):
+    """An engine's knowledge. A subclass sets `app`, `meta`, `caps`, `impacts`, and knows the way between versions."""
+
+    app: type[A]
+    meta: EngineMeta
+    caps: Capabilities = Capabilities()
+    impacts: ClassVar[Mapping[str, Impact]] = {}  # by field; the longest name that fits counts
+
+    def discovery(self) -> Discovery | None:
+        """How it finds what others set up; None for a driver that takes over nothing."""
+        return None
+
+    def validate(self, spec: A, previous: A | None = None) -> list[Problem]:
+        """What is wrong with a change; of a new app, what this release cannot do for it.
+
+        What no release could make sense of is refused when a spec is constructed.
+        """
+        problems = [Problem(*found) for found in beyond(self, spec, previous)]
+        young = (rule for rule in spec.rules if not rule.stored and rule.holds and not rule.holds(spec))
+        problems += [Problem(rule.field, rule.message, rule.remedy(spec)) for rule in young]
+        if previous is None:
+            return problems
+        problems += [Problem(*found) for found in forbidden_changes(previous, spec)]
+        before, after = self.version(previous), self.version(spec)
+        path = self.path(before, after)
+        if isinstance(path, Refusal):
+            problems.append(Problem("version", path.reason, path.hint))
+        return problems
+
+    def classify(self, field: str) -> Impact:
+        """What it costs to change a field, such as "resources.memory". Unknown fields are taken to cost a restart."""
+        parts = field.split(".")
+        names = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+        return next((self.impacts[name] for name in names if name in self.impacts), Impact.RESTART)
+
+    def path(self, current: str, target: str) -> Path:
+        """The hops from one version to another, or why there is no way."""
+        raise NotImplementedError
+
+    def version(self, spec: A) -> str:
+        """The version that a spec asks for."""
+        return str(getattr(spec, "version"))  # noqa: B009 - of the subclass, which the base does not know
+
+    def stays(self, spec: A, status: Mapping[str, Any]) -> str:
+        """Say why members go on with the version that they run though the spec says another; "" if they do not."""
+        return ""
+
+    def unknown_release(self, spec: A) -> str:
+        """Say that the spec names a release that may exist and that this release of fleet does not know; else ""."""
+        return ""
+
+    def members(self, spec: A) -> int:
+        """How many pods with data a spec asks for."""
+        return int(getattr(spec, "members"))  # noqa: B009
+
+    def losses(self, before: A, after: A) -> list[str]:
+        """Say what a change of the spec lets the operator do that may cost data, in words for a plan."""
+        return []
+
+    def client(self, spec: A) -> Client:
+        """The engine's own client, for `fleet connect`."""
+        raise NotImplementedError
+
+    def connection(self, spec: A) -> Connection:
+        """How programs connect, by a spec `as_noted`."""
+        return spec.connection
+
+    def notes(self, spec: A) -> str:
+        """The ConfigMap in which the operator notes what it found where it took over; "" if it notes nothing."""
+        return ""
+
+    def objection(self, spec: A, found: dict[str, Any]) -> str:
+        """What the StatefulSet that it is to take over says against that, as far as it is seen there; "" if nothing."""
+        return ""
+
+    def as_noted(self, spec: A, notes: Mapping[str, Any]) -> A:
+        """The app with the names that it was found with, from that ConfigMap."""
+        return spec
+
+    def changed(self, before: A, after: A) -> Iterator[str]:
+        """The fields of the spec that differ, by path."""
+        yield from _changed(before, after, "")
+
+
+def _changed(before: object, after: object, path: str) -> Iterator[str]:
+    fields = getattr(type(after), "model_fields", None)
+    if fields is None or type(before) is not type(after):
+        if before != after:
+            yield path
+        return
+    for name, field in fields.items():
+        if not path and name in ("name", "namespace", "opts"):
+            continue
+        old, new = getattr(before, name), getattr(after, name)
+        if is_quantity(field) and old and new and amount(old) == amount(new):
+            continue  # 1024Mi and 1Gi are written differently and mean the same
+        yield from _changed(old, new, f"{path}.{name}" if path else name)
