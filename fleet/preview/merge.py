@@ -57,16 +57,18 @@ class Sides:
 
 
 @contextmanager
-def open_sides(base: str, head: str, start: Path | None = None, *, known: BaseCommit | None = None) -> Iterator[Sides]:
+def open_sides(
+    base: str, head: str, start: Path | None = None, *, base_commit: BaseCommit | None = None
+) -> Iterator[Sides]:
     """Open both sides for as long as the block lasts.
 
-    `known` is the base where the caller has it: of a mirror, without a clone.
+    `base_commit` is the base where the caller has it: of a mirror, without a clone.
     """
-    with nullcontext(known) if known else read_commit(base, start, known=True) as files:
+    with nullcontext(base_commit) if base_commit else read_commit(base, start, use_cache=True) as files:
         git = files.git
         before, after = git.resolve(base), git.resolve(head)
         tree = Tree(git.git, merged_tree(git, before, after), f"{after.short} merged into {before.short}")
-        below = Path(known.below) if known else find_root(start).relative_to(git.root.resolve())
+        below = Path(base_commit.below) if base_commit else find_root(start).relative_to(git.root.resolve())
         inside = () if below == Path() else (below.as_posix(),)
         with tempfile.TemporaryDirectory(prefix="fleet-") as directory:
             root = Path(directory) / "tree"
@@ -182,15 +184,15 @@ def preview_merge(
     clusters: Sequence[str] = (),
     pool: Pool | None = None,
     keep: Callable[[MergePreview], None] = lambda merged: None,
-    known: BaseCommit | None = None,
+    base_commit: BaseCommit | None = None,
 ) -> tuple[Run, ViewHeader]:
     """Return the plans and what they are about.
 
     Without `options` no cluster is asked, and no kubeconfig is needed. A `pool` that is kept open keeps the
-    evaluation warm for the next time. `keep` is given all that the plans were made from. `known` is the base where
-    the caller has it already, evaluated or not.
+    evaluation warm for the next time. `keep` is given all that the plans were made from. `base_commit` is the base
+    where the caller has it already, evaluated or not.
     """
-    with open_sides(base, head, known=known) as both:
+    with open_sides(base, head, base_commit=base_commit) as both:
         before, after = _evaluate_sides(both, base, pool)
     settings = both.base.repository.settings
     budget = DeletionBudget(settings.budget.deletions, settings.budget.share)

@@ -57,7 +57,7 @@ def check_commit_safety(
     problem: PolicyError | None = None
     if before is not None:
         try:
-            return _check_history(git, revision, placed, allowance, applied=[before[0]], known=before[1])
+            return _check_history(git, revision, placed, allowance, applied=[before[0]], recorded_pairs=before[1])
         except PolicyError as error:
             problem = error  # a user may have allowed it elsewhere
     try:
@@ -67,9 +67,8 @@ def check_commit_safety(
     applied = {record.revision for record in records if record.revision}
     if before and problem and not _was_applied_elsewhere(git, revision, applied, before[0]):
         raise problem
-    return _check_history(
-        git, revision, placed, allowance, applied=applied, known={(record.stack, record.cluster) for record in records}
-    )
+    recorded_pairs = {(record.stack, record.cluster) for record in records}
+    return _check_history(git, revision, placed, allowance, applied=applied, recorded_pairs=recorded_pairs)
 
 
 def _was_applied_elsewhere(git: GitRepository, revision: str, applied: Collection[str], before: str) -> bool:
@@ -92,14 +91,14 @@ def _check_history(
     allowance: DeletionBudget,
     *,
     applied: Iterable[str],
-    known: Collection[StackCluster],
+    recorded_pairs: Collection[StackCluster],
 ) -> None:
     """Raise PolicyError if an applied commit is not in the history of `revision`, or it removed too many placements."""
     unrelated = git.outside([commit for commit in applied if commit != revision], revision)
     if unrelated:
         message = f"{revision[:8]} does not go on from {unrelated[0][:8]}, which was applied: the history was rewritten"
         raise PolicyError(message, hint=HINT)
-    check_removed_placements({*known, *placed.pairs}, placed, allowance)
+    check_removed_placements({*recorded_pairs, *placed.pairs}, placed, allowance)
 
 
 NOTHING = frozenset[Key]()

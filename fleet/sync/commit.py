@@ -182,7 +182,7 @@ def _evaluate_and_read(
             from fleet.sync.early import EarlyReads, LoopThread  # noqa: PLC0415
             from fleet.sync.run_hooks import ReadingHooks  # noqa: PLC0415
 
-            thread = stack.enter_context(LoopThread.started())
+            thread = stack.enter_context(LoopThread.start())
             reading = (run_options(checkout, options), ReadingHooks(hooks))
             early = EarlyReads(thread.loop, *reading, options.stacks, options.clusters)
             started.append((thread, early))

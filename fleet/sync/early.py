@@ -40,7 +40,7 @@ class LoopThread:
 
     @classmethod
     @contextmanager
-    def started(cls) -> Iterator[LoopThread]:
+    def start(cls) -> Iterator[LoopThread]:
         """Yield a loop that runs. At the end of the block, whatever it still does is cancelled and waited for."""
         ready: Future[asyncio.AbstractEventLoop] = Future()
 

@@ -49,24 +49,25 @@ def _judge_objects(keys: Mapping[Key, bool], live: Live, causes: Mapping[Key, st
     return worst_state(objects), objects
 
 
-def inert_health(desired: Desired, untouched: Live) -> Live:
+def inert_health(desired: Desired, unchanged_objects: Live) -> Live:
     """Return the live objects that need no second read after a change of others: healthy by existing."""
-    objects = ((obj, untouched.get(obj.key)) for obj in desired.objects if not obj.app)
+    objects = ((obj, unchanged_objects.get(obj.key)) for obj in desired.objects if not obj.app)
     return {obj.key: manifest for obj, manifest in objects if is_inert(manifest)}
 
 
 async def wait_until_healthy(
-    client: Client, desired: Desired, live: Live | None, *, seconds: float, tell: Tell, known: Live = UNKNOWN
+    client: Client, desired: Desired, live: Live | None, *, seconds: float, tell: Tell, already_read: Live = UNKNOWN
 ) -> tuple[str, tuple[ObjectHealth, ...], FleetError | None]:
     """Wait until the stack is healthy; return the worst health, each object's, and the error if it is not good by then.
 
     `live` is what the cluster has when nothing was changed. It is None after a change: then an operator gets time to
-    report a status, and every object is read again that is not in `known`.
+    report a status, and every object is read again that is not in `already_read`.
     """
     versions = _versions_to_read(desired) if live is None or seconds else {}
     objects_read = live
     if objects_read is None:
-        objects_read = {**known, **await _read_objects(client, [key for key in versions if key not in known], versions)}
+        missing = [key for key in versions if key not in already_read]
+        objects_read = {**already_read, **await _read_objects(client, missing, versions)}
     keys = _keys_in_cluster(desired, objects_read)
     changed = live is None
     unsettled = (

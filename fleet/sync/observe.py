@@ -51,7 +51,7 @@ class FleetStatus:
 
     stacks: tuple[StackStatus, ...]
     failed: dict[str, FleetError]  # by cluster
-    others: dict[str, tuple[str, ...]]  # by cluster: stacks of other repositories, which are not observed
+    other_stacks: dict[str, tuple[str, ...]]  # by cluster: stacks of other repositories, which are not observed
 
 
 async def observe_fleet(
@@ -59,14 +59,14 @@ async def observe_fleet(
 ) -> FleetStatus:
     """Return the status of all stacks (or the named ones) in these clusters; one that cannot be read is in `failed`."""
     failed: dict[str, FleetError] = {}
-    others: dict[str, tuple[str, ...]] = {}
+    other_stacks: dict[str, tuple[str, ...]] = {}
 
     async def observe_cluster(cluster: ClusterData) -> list[StackStatus]:
         if cluster.pull:
             return []
         try:
             async with connect(cluster, kubeconfig) as client:
-                statuses, others[cluster.name] = await read_stack_status(client, stacks, claim)
+                statuses, other_stacks[cluster.name] = await read_stack_status(client, stacks, claim)
                 return statuses
         except FleetError as problem:
             failed[cluster.name] = problem
@@ -76,7 +76,7 @@ async def observe_fleet(
     ordered = sorted(
         (status for part in statuses for status in part), key=lambda status: (status.stack, status.cluster)
     )
-    return FleetStatus(tuple(ordered), failed, {cluster: names for cluster, names in others.items() if names})
+    return FleetStatus(tuple(ordered), failed, {cluster: names for cluster, names in other_stacks.items() if names})
 
 
 async def read_stack_status(
@@ -85,8 +85,9 @@ async def read_stack_status(
     """Return the status of the stacks in one cluster, and the names of stacks of other repositories."""
     inventories = [stored.inventory for stored in await load_all(client)]
     inventories = [inventory for inventory in inventories if not stacks or inventory.stack in stacks]
-    others = tuple(inventory.stack for inventory in inventories if not claim.covers(inventory))
-    return await _judge_stacks(client, [inventory for inventory in inventories if claim.covers(inventory)]), others
+    own_inventories = [inventory for inventory in inventories if claim.covers(inventory)]
+    other_stacks = tuple(inventory.stack for inventory in inventories if not claim.covers(inventory))
+    return await _judge_stacks(client, own_inventories), other_stacks
 
 
 async def _judge_stacks(client: Client, inventories: Sequence[Inventory]) -> list[StackStatus]:

@@ -44,17 +44,17 @@ INSTALL = "install its CustomResourceDefinition there first, or put it into the 
 Kind = tuple[str, str, str]  # group, version, kind
 
 
-async def unserved_kinds(client: Client, made: Plan) -> dict[Kind, Step]:
+async def unserved_kinds(client: Client, plan: Plan) -> dict[Kind, Step]:
     """Return the kinds to be created that neither the cluster serves nor the plan defines, each with a step."""
     discovery = await client.discovery()
     defined = {
         (step.manifest["spec"]["group"], step.manifest["spec"]["names"]["kind"])
-        for step in made.steps
+        for step in plan.steps
         if step.manifest and step.key.kind == "CustomResourceDefinition"
     }
     return {
         (step.key.group, step.entry.version, step.key.kind): step
-        for step in reversed(made.having(Verb.CREATE))
+        for step in reversed(plan.having(Verb.CREATE))
         if step.entry
         and (step.key.group, step.key.kind) not in defined
         and discovery.find(step.key.group, step.key.kind, step.entry.version) is None
@@ -142,7 +142,7 @@ class StackPlan:
     undefined: Mapping[Kind, Step] = field(default_factory=dict)  # our own kinds that the cluster does not define yet
     at: float = -FRESH  # when reading began, in seconds of the monotonic clock; by default too long ago
 
-    def untouched(self) -> Live:
+    def unchanged_objects(self) -> Live:
         """Return the live objects that the plan leaves as they are, if they were read a moment ago; else none.
 
         A change of one object among thousands does not have to read the thousands again. What another field manager
@@ -271,9 +271,9 @@ async def replan_stack(
     passed.
     """
     stored = await load(client, desired.stack, desired.cluster)
-    untouched = before.untouched() if _is_same_inventory(before.plan, stored.inventory) else UNKNOWN
+    unchanged_objects = before.unchanged_objects() if _is_same_inventory(before.plan, stored.inventory) else UNKNOWN
     with impersonate(before.account):
-        live = await read_objects(client, [desired], {desired.stack: stored.inventory}, untouched)
+        live = await read_objects(client, [desired], {desired.stack: stored.inventory}, unchanged_objects)
     return stored, await _make_plan(client, desired, stored.inventory, live, revision=revision, claim=claim)
 
 

@@ -39,8 +39,8 @@ class LineProgress:
     Details that only change within a phase are not printed.
     """
 
-    def __init__(self, *, said: bool = True) -> None:
-        self._said = said
+    def __init__(self, *, prints_phases: bool = True) -> None:
+        self._prints_phases = prints_phases
         self._phases: dict[tuple[str, str], str] = {}
         self._at_work: dict[tuple[str, str], str] = {}
         self._begun = self._printed = time.monotonic()
@@ -52,7 +52,7 @@ class LineProgress:
             self._at_work.pop((stack, cluster), None)
         else:
             self._at_work[stack, cluster] = line
-        if self._said and phase not in QUIET_PHASES and self._phases.get((stack, cluster)) != phase:
+        if self._prints_phases and phase not in QUIET_PHASES and self._phases.get((stack, cluster)) != phase:
             self._phases[stack, cluster] = phase
             self._print(line)
 
@@ -69,7 +69,7 @@ class LineProgress:
         return f"still at work after {now - self._begun:.0f} s: {at_work[0]}{more}"
 
     def start(self) -> None:
-        if self._said:
+        if self._prints_phases:
             threading.Thread(target=self._break_silence, daemon=True).start()
 
     def stop(self) -> None:
@@ -132,7 +132,7 @@ class LiveProgress:
 def show_progress(*, quiet: bool = False, lines: bool = True) -> Iterator[Progress]:
     """Show progress while the block runs: a table at a terminal that is no CI and not dumb, else lines, or nothing."""
     if quiet or not _at_terminal():
-        view: LineProgress | LiveProgress = LineProgress(said=lines and not quiet)
+        view: LineProgress | LiveProgress = LineProgress(prints_phases=lines and not quiet)
     else:
         view = LiveProgress()
     view.start()

@@ -80,14 +80,14 @@ async def read_inventories(client: Client, target: ClusterTarget) -> list[Stored
 
 
 async def read_objects(
-    client: Client, stacks: Sequence[Desired], stored: Mapping[str, Inventory], known: Live = UNKNOWN
+    client: Client, stacks: Sequence[Desired], stored: Mapping[str, Inventory], already_read: Live = UNKNOWN
 ) -> Live:
-    """Read the objects that the plans look up, except those that are `known`."""
+    """Read the objects that the plans look up, except those that are `already_read`."""
     inventories = [stored[stack.stack] for stack in stacks if stack.stack in stored]
-    keys = {key for stack in stacks for key in keys_to_read(stack, stored.get(stack.stack)) if key not in known}
+    keys = {key for stack in stacks for key in keys_to_read(stack, stored.get(stack.stack)) if key not in already_read}
     versions = _versions_to_read(stacks, inventories) if keys else {}
     live = await _confirm_missing(client, await read_live(client, keys, versions), inventories, versions)
-    live = {**known, **live} if known else live
+    live = {**already_read, **live} if already_read else live
     adoption = {key for stack in stacks for key in adoption_keys(stack, live)}
     whole_objects = await read_whole(client, adoption) if adoption else {}
     return {**live, **whole_objects, **await read_around(client, live)}

@@ -27,7 +27,7 @@ def publish_status(
     files: Checkout,
     results: Sequence[Result],
     removed: Sequence[StackCluster] = (),
-    gone: FindRemoved = lambda known: (),
+    gone: FindRemoved = lambda placements: (),
 ) -> None:
     """Write what changed to the status branch.
 
@@ -72,15 +72,15 @@ def removed_placements(targets: Sequence[ClusterTarget]) -> FindRemoved:
     It selects none unless the run is over the whole repository.
     """
     if not all(target.complete for target in targets):
-        return lambda known: ()
+        return lambda placements: ()
     clusters = {target.cluster.name for target in targets}
     placed = {(desired.stack, desired.cluster) for target in targets for desired in target.desired}
     stacks = {stack for target in targets for stack in target.stacks}
 
-    def find_removed(known: Iterable[StackCluster]) -> list[StackCluster]:
+    def find_removed(placements: Iterable[StackCluster]) -> list[StackCluster]:
         return [
             (stack, cluster)
-            for stack, cluster in known
+            for stack, cluster in placements
             if (stack, cluster) not in placed and (cluster not in clusters or stack not in stacks)
         ]
 

@@ -113,34 +113,34 @@ class PartiallyAppliedError(WaitingError):
     """Error for a change that has begun and whose other steps wait for the health of what was done."""
 
 
-def refuse_forbidden(made: Plan) -> None:
+def refuse_forbidden(plan: Plan) -> None:
     """Raise PolicyError if a step breaks the repository's rules.
 
     This stops the whole stack: the other steps may rely on the refused one.
     """
-    refused = [step for step in made.conflicts if step.refused]
+    refused = [step for step in plan.conflicts if step.refused]
     if refused:
         raise PolicyError(
-            f"{made.cluster}: {refused[0].key} {refused[0].reason}",
+            f"{plan.cluster}: {refused[0].key} {refused[0].reason}",
             hint="nothing of the stack is changed there",
             source=refused[0].source if refused[0].source.file else None,
         )
 
 
-def refuse_new_deletions(shown: Plan, made: Plan) -> None:
+def refuse_new_deletions(shown: Plan, plan: Plan) -> None:
     """Raise ConflictError if the new plan deletes what the shown one does not.
 
     A plan that was shown is a promise: the sync may do less, and never something more destructive.
     """
-    more = {step.key for step in made.having(Verb.DELETE)} - {step.key for step in shown.having(Verb.DELETE)}
+    more = {step.key for step in plan.having(Verb.DELETE)} - {step.key for step in shown.having(Verb.DELETE)}
     if more:
         raise ConflictError(
-            f"{made.cluster}: by now {min(more)} of {made.stack} would be deleted too, which was not shown",
+            f"{plan.cluster}: by now {min(more)} of {plan.stack} would be deleted too, which was not shown",
             hint="somebody else changed the stack meanwhile; look at it again",
         )
 
 
-def error_of(made: Plan, outcome: StepOutcome | None) -> FleetError | None:
+def error_of(plan: Plan, outcome: StepOutcome | None) -> FleetError | None:
     """Return the error for a plan with conflicts, or with failed or waiting steps in its outcome; else None."""
     errors = [result.error for result in outcome.results if result.error] if outcome else []
     if errors:
@@ -148,27 +148,27 @@ def error_of(made: Plan, outcome: StepOutcome | None) -> FleetError | None:
         if len(errors) > 1:
             first.message += f" (and {len(errors) - 1} more)"
         return first
-    conflicts = [step for step in made.conflicts if not step.refused]
+    conflicts = [step for step in plan.conflicts if not step.refused]
     if conflicts:
         more = f" (and {len(conflicts) - 1} more)" if len(conflicts) > 1 else ""
         return ConflictError(
-            f"{made.cluster}: {conflicts[0].key} {conflicts[0].reason}{more}", source=conflicts[0].source
+            f"{plan.cluster}: {conflicts[0].key} {conflicts[0].reason}{more}", source=conflicts[0].source
         )
     states = {result.state for result in outcome.results} if outcome else set()
     waiting = [result for result in outcome.results if result.state == "skipped"] if outcome else []
     if waiting and "pending" not in states:  # pending deletions hold up the other steps, and are reported as such
-        return PartiallyAppliedError(made.cluster, str(waiting[0].step.key), waiting[0].reason)
+        return PartiallyAppliedError(plan.cluster, str(waiting[0].step.key), waiting[0].reason)
     return None
 
 
-def objection_of(made: Plan) -> FleetError | None:
+def objection_of(plan: Plan) -> FleetError | None:
     """Return the error for what an API server objects to in a dry run of the plan, or None."""
-    refused = [step for step in made.steps if step.objection]
+    refused = [step for step in plan.steps if step.objection]
     if not refused:
         return None
     more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
     source = refused[0].source if refused[0].source.file else None
-    return ResourceError(f"{made.cluster} refuses {refused[0].key}: {refused[0].objection}{more}", source=source)
+    return ResourceError(f"{plan.cluster} refuses {refused[0].key}: {refused[0].objection}{more}", source=source)
 
 
 def count_done(outcome: StepOutcome) -> Counter[Verb]:

@@ -165,7 +165,7 @@ async def sync_fleet(
     async with AsyncExitStack() as stack:
         cluster_runs = await _open_all(stack, targets, context)
         watched = hooks.rollout.bystanders if hooks.rollout else ()
-        bystanders = await _open_all(stack, watched, replace(context, progress=LineProgress(said=False)))
+        bystanders = await _open_all(stack, watched, replace(context, progress=LineProgress(prints_phases=False)))
         await asyncio.gather(
             *(_check_schema(cluster_run, least=2) for cluster_run in cluster_runs)
         )  # the server refuses one write as a whole
@@ -181,7 +181,7 @@ async def sync_fleet(
         hooks.confirm(Run(tuple(planned), _remarks(cluster_runs, planned=True), _orphans(cluster_runs)))
         refused = {(result.stack, result.cluster): result for result in planned if result.problem or result.suspended}
         context = replace(context, progress=RedactedProgress(progress, secrets))
-        queue = await stack.enter_async_context(_make_queue(cluster_runs, planned, bystanders, context).kept())
+        queue = await stack.enter_async_context(_make_queue(cluster_runs, planned, bystanders, context).serve())
         done = await asyncio.gather(
             *(_sync_cluster(cluster_run, refused, queue, context) for cluster_run in cluster_runs)
         )
@@ -245,7 +245,7 @@ def _make_queue(
         state, now = state_before(result, health), order.clock()
         if not state.is_well:
             return replace(state, since=now)
-        record = order.told.get((result.stack, result.cluster))
+        record = order.status_records.get((result.stack, result.cluster))
         return replace(state, since=healthy_since(replace(result, health=health), record, now))
 
     async def health(pair: StackCluster) -> str:
@@ -485,10 +485,11 @@ async def _sync_stack(client: Client, seen: StackPlan, context: RunContext) -> R
         if seen.desired is not None:
             live = None if any(verb.writes for verb in result.done) else seen.live
             seconds = options.timeout if options.wait and not result.problem else 0.0
-            known = inert_health(seen.desired, replace(seen, plan=result.plan).untouched()) if live is None else {}
+            after = replace(seen, plan=result.plan)
+            already_read = inert_health(seen.desired, after.unchanged_objects()) if live is None else {}
             with impersonate(seen.account):
                 health, objects, late = await wait_until_healthy(
-                    client, seen.desired, live, seconds=seconds, tell=tell, known=known
+                    client, seen.desired, live, seconds=seconds, tell=tell, already_read=already_read
                 )
             if options.wait and isinstance(
                 result.problem, PartiallyAppliedError

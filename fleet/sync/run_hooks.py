@@ -117,7 +117,7 @@ def make_rollout_context(evaluated: EvaluatedRun, caller: CommitHooks) -> Rollou
         wait=options.wait,
         approvals=approvals,
         bystanders=unchanged_stacks(evaluation, evaluated.targets),
-        told=records,
+        status_records=records,
         elsewhere=caller.read_agent_states(commit, pulled, records) if pulled else {},
     )
 

@@ -52,29 +52,31 @@ class Placements:
         )
 
 
-def removed_placements(known: Iterable[StackCluster], placed: Placements) -> frozenset[StackCluster]:
-    """Return the known placements that git no longer has."""
+def removed_placements(recorded_pairs: Iterable[StackCluster], placed: Placements) -> frozenset[StackCluster]:
+    """Return the placements of the last sync that git no longer has."""
     return frozenset(
-        pair for pair in known if pair not in placed.pairs and (placed.complete or pair[0] in placed.stacks)
+        pair for pair in recorded_pairs if pair not in placed.pairs and (placed.complete or pair[0] in placed.stacks)
     )
 
 
-def check_removed_placements(known: Collection[StackCluster], placed: Placements, allowance: DeletionBudget) -> None:
-    """Raise PolicyError if more has left git than the budget allows; `known` is what the last sync found there."""
-    gone = removed_placements(known, placed)
+def check_removed_placements(
+    recorded_pairs: Collection[StackCluster], placed: Placements, allowance: DeletionBudget
+) -> None:
+    """Raise PolicyError if more has left git than the budget allows; `recorded_pairs` are those of the last sync."""
+    gone = removed_placements(recorded_pairs, placed)
     if not gone:
         return
     if not placed.stacks and allowance.share < 1.0:
         raise _budget_error(
-            f"git has no stack any more, and {_list_names(stack for stack, _ in known)} had been synced", gone
+            f"git has no stack any more, and {_list_names(stack for stack, _ in recorded_pairs)} had been synced", gone
         )
-    stacks, clusters = {stack for stack, _ in known}, {cluster for _, cluster in known}
+    stacks, clusters = {stack for stack, _ in recorded_pairs}, {cluster for _, cluster in recorded_pairs}
     _check_share(
         "stacks have left git", stacks - placed.stacks if placed.complete else (), len(stacks), gone, allowance
     )
     _check_share("clusters have left git", {c for _, c in gone} - placed.clusters, len(clusters), gone, allowance)
     for stack in sorted(placed.stacks & stacks):
-        former = {cluster for name, cluster in known if name == stack}
+        former = {cluster for name, cluster in recorded_pairs if name == stack}
         left = {cluster for name, cluster in gone if name == stack} & placed.clusters
         _check_share(f"clusters are no longer chosen by {stack}", left, len(former), gone, allowance)
     if len(gone) > allowance.deletions:

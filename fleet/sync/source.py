@@ -86,17 +86,17 @@ def read_working_tree(start: Path | None = None) -> Iterator[WorkingTree]:
 
 
 @contextmanager
-def read_commit(revision: str = "HEAD", start: Path | None = None, *, known: bool = False) -> Iterator[Commit]:
+def read_commit(revision: str = "HEAD", start: Path | None = None, *, use_cache: bool = False) -> Iterator[Commit]:
     """Yield the files of a commit, settings included; the working tree only tells which repository is meant.
 
-    With `known`, an evaluation that is in the cache is used, and then there are no files.
+    With `use_cache`, an evaluation that is in the cache is used, and then there are no files.
     """
     directory = find_root(start)
     git = GitRepository.find(directory)
     commit = git.resolve(revision)
     below = directory.relative_to(git.root.resolve())
     tree = commit.tree if below == Path() else git.subtree(commit, below.as_posix())
-    with _open_files(git, commit, below, tree if known else "") as (repository, remembered):
+    with _open_files(git, commit, below, tree if use_cache else "") as (repository, remembered):
         dirt = git.dirt() if revision == "HEAD" else Dirt()
         outside, unsure = _off_branch_reason(git, commit, repository.settings.git, dirt.branch)
         remarks = [

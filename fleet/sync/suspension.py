@@ -55,9 +55,9 @@ def read_suspensions(
     return {placement: suspension for placement, suspension in effective.items() if suspension}
 
 
-def mark_suspended(results: Iterable[Result], words: Mapping[StackCluster, Suspension]) -> list[Result]:
+def mark_suspended(results: Iterable[Result], suspensions: Mapping[StackCluster, Suspension]) -> list[Result]:
     """Return the results; those of suspended stacks have no plan, so that nothing is done there."""
-    return [_mark_result(result, words.get((result.stack, result.cluster))) for result in results]
+    return [_mark_result(result, suspensions.get((result.stack, result.cluster))) for result in results]
 
 
 def _mark_result(result: Result, suspension: Suspension | None) -> Result:
@@ -79,10 +79,10 @@ SECONDS = 2.0  # within which a cluster has to answer
 
 
 def suspensions_elsewhere(
-    stacks: Iterable[StackResult], clusters: Iterable[ClusterData], here: Collection[str]
+    stacks: Iterable[StackResult], clusters: Iterable[ClusterData], clusters_read: Collection[str]
 ) -> dict[str, list[ClusterData]]:
-    """Return for each stack the other clusters it is placed in: those that are reached and not in `here` already."""
-    other = {cluster.name: cluster for cluster in clusters if cluster.name not in here and not cluster.pull}
+    """Return for each stack the clusters that it is placed in, that are reached and that were not read already."""
+    other = {cluster.name: cluster for cluster in clusters if cluster.name not in clusters_read and not cluster.pull}
     return {stack.name: [other[name] for name in stack.clusters if name in other] for stack in stacks}
 
 
@@ -96,11 +96,12 @@ class SuspensionLookup:
     async def everywhere(self, placed: Mapping[str, Iterable[ClusterData]], reach: Reach) -> dict[str, Suspension]:
         """Return the suspensions for everywhere, by stack; `placed` are the clusters to ask about each."""
         questions = [(name, cluster) for name, clusters in placed.items() for cluster in clusters]
-        suspensions = await asyncio.gather(*(self._word(name, cluster, reach) for name, cluster in questions))
+        reads = (self._read_suspension(name, cluster, reach) for name, cluster in questions)
+        suspensions = await asyncio.gather(*reads)
         answers = zip((name for name, _ in questions), suspensions, strict=True)
         return {name: suspension for name, suspension in answers if suspension is not None and suspension.everywhere}
 
-    async def _word(self, stack: str, cluster: ClusterData, reach: Reach) -> Suspension | None:
+    async def _read_suspension(self, stack: str, cluster: ClusterData, reach: Reach) -> Suspension | None:
         """Return the suspension in that cluster, or its last known answer if it is silent."""
         pair = (stack, cluster.name)
         if not self.is_silent(cluster.name):
@@ -120,21 +121,26 @@ def suspension_text(reason: str, *, everywhere: bool) -> Suspension:
 
 
 async def suspend(
-    client: Client, stack: str, said: Suspension | None, claim: RepositoryOwnership, *, placed: Collection[str] = ()
+    client: Client,
+    stack: str,
+    suspension: Suspension | None,
+    claim: RepositoryOwnership,
+    *,
+    placed: Collection[str] = (),
 ) -> bool:
-    """Write the suspension, or remove it if `said` is None.
+    """Write the suspension, or remove it if `suspension` is None.
 
     Return False where the cluster has nothing of the stack, nor will have.
 
     `placed` are the clusters that git places the stack in: there the suspension is written before anything else is.
     """
     stored = await load(client, stack, client.cluster)
-    if not stored.chunks and (said is None or client.cluster not in placed):
+    if not stored.chunks and (suspension is None or client.cluster not in placed):
         return False
     async with Lease(client, stack, wait=LEASE_SECONDS):
         stored = await load(client, stack, client.cluster)
         claim.check(stored.inventory, client.cluster)
         owned_inventory = replace(stored.inventory, repository=stored.inventory.repository or claim.repository)
-        if stored.inventory.suspension != said:
-            await save(client, stored, replace(owned_inventory, suspension=said))
+        if stored.inventory.suspension != suspension:
+            await save(client, stored, replace(owned_inventory, suspension=suspension))
     return True

@@ -59,14 +59,14 @@ def choose_targets(
 
 
 def empty_targets(
-    known: Sequence[ClusterData], stacks: Sequence[str], clusters: Sequence[str]
+    all_clusters: Sequence[ClusterData], stacks: Sequence[str], clusters: Sequence[str]
 ) -> tuple[ClusterTarget, ...]:
     """Return targets that want nothing of these stacks in the clusters, which is how a stack is removed.
 
     Raise NotFoundError for an unknown cluster.
     """
     for name in clusters:
-        check_cluster(known, name)
+        check_cluster(all_clusters, name)
     return tuple(
         ClusterTarget(
             cluster=cluster,
@@ -75,19 +75,19 @@ def empty_targets(
             stacks=frozenset(stacks),
             complete=False,
         )
-        for cluster in known
+        for cluster in all_clusters
         if not clusters or cluster.name in clusters
     )
 
 
-def check_cluster(known: Sequence[ClusterData], name: str) -> ClusterData:
+def check_cluster(clusters: Sequence[ClusterData], name: str) -> ClusterData:
     """Return the cluster of that name; raise NotFoundError with a hint if git has none."""
-    for cluster in known:
+    for cluster in clusters:
         if cluster.name == name:
             return cluster
     from difflib import get_close_matches  # noqa: PLC0415 - only on the way to an error
 
-    names = [cluster.name for cluster in known]
+    names = [cluster.name for cluster in clusters]
     close = get_close_matches(name, names, n=1)
     hint = f"did you mean {close[0]}?" if close else f"clusters are: {', '.join(names) or 'none'}"
     raise NotFoundError(f"there is no cluster {name!r}", hint=hint)

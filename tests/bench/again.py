@@ -32,7 +32,8 @@ def main() -> None:
 
 def look(files: Commit, evaluation: Evaluation) -> None:
     options = SyncOptions(wait=False, claim=RepositoryOwnership(files.identity))
-    work = sync_fleet(choose_targets(evaluation, (), ()), options, LineProgress(said=False), revision=files.revision)
+    progress = LineProgress(prints_phases=False)
+    work = sync_fleet(choose_targets(evaluation, (), ()), options, progress, revision=files.revision)
     (result,) = asyncio.run(work).results
     assert result.words == "no changes", result
 

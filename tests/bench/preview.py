@@ -134,7 +134,7 @@ def _stages(root: Path, kubeconfig: Path) -> dict[str, float]:
     asked, _ = clusters_to_ask(before, after, stacks=(), clusters=())
     begin = time.monotonic()
     claim = RepositoryOwnership(both.base.identity)
-    found = asyncio.run(plan_fleet(asked, SyncOptions(kubeconfig, claim=claim), LineProgress(said=False)))
+    found = asyncio.run(plan_fleet(asked, SyncOptions(kubeconfig, claim=claim), LineProgress(prints_phases=False)))
     took["read 3 clusters and diff"] = time.monotonic() - begin
     took["dry runs"] = asyncio.run(_rehearsal(kubeconfig, found.results))
     return took

@@ -240,12 +240,12 @@ def test_a_tree_that_is_known_is_not_evaluated_whatever_the_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = committed(tmp_path / "r")
-    with read_commit(start=root, known=True) as files:
+    with read_commit(start=root, use_cache=True) as files:
         first = evaluate_checkout(files, ())
         assert files.remembered is None and (files.repository.root / "stacks").is_dir()
     git(root, "commit", "--quiet", "--allow-empty", "--message", "same files")
     monkeypatch.setattr(pool, "Pool", None)  # no process is started
-    with read_commit(start=root, known=True) as files:
+    with read_commit(start=root, use_cache=True) as files:
         second = evaluate_checkout(files, ())
         assert not files.repository.root.exists(), "and no file is written"
         assert evaluate_checkout(files, ["a"]).stacks == first.stacks
@@ -266,9 +266,9 @@ def test_a_tree_that_is_known_is_not_evaluated_whatever_the_commit(
 )
 def test_only_what_follows_from_the_files_is_remembered(tmp_path: Path, stack: str, kept: bool) -> None:
     root = committed(tmp_path / "r", stack)
-    with read_commit(start=root, known=True) as files:
+    with read_commit(start=root, use_cache=True) as files:
         evaluate_checkout(files, ())
-    with read_commit(start=root, known=True) as files:
+    with read_commit(start=root, use_cache=True) as files:
         assert (files.remembered is not None) == kept
 
 
@@ -282,7 +282,7 @@ def {name}(cluster: fleet.Cluster) -> None:
 
 
 def evaluated_now(root: Path, *names: str) -> Evaluation:
-    with read_commit(start=root, known=True) as files:
+    with read_commit(start=root, use_cache=True) as files:
         return evaluate_checkout(files, names)
 
 

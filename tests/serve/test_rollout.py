@@ -244,7 +244,7 @@ def refused_by_run(states: dict[StackCluster, RolloutState]) -> str:
 
     async def asked() -> str:
         order = RolloutContext({"orders": ORDERS}, wait=False, clock=Clock())
-        async with RolloutQueue(order, dict(states), {pair}, look, lambda *words: None).kept() as queue:
+        async with RolloutQueue(order, dict(states), {pair}, look, lambda *words: None).serve() as queue:
             refused = await queue.turn(made)
         return refused.reason if isinstance(refused, WaitingError) else ""
 

@@ -83,7 +83,7 @@ def change(repository: FleetRepository, value: str, *more: str) -> None:
 
 
 def plan(hooks: CommitHooks) -> CommitRun:
-    with read_commit(known=True) as commit:
+    with read_commit(use_cache=True) as commit:
         return plan_commit(commit, CommitOptions(), hooks)
 
 
@@ -133,7 +133,7 @@ def test_what_is_gone_is_made_again_and_what_somebody_changed_is_put_right(synce
     cluster.kubectl("-n", synced.namespace, "delete", "configmap", NAMES[1])
     cluster.kubectl("-n", synced.namespace, "patch", "configmap", NAMES[2], "-p", '{"data": {"a": "other"}}')
     change(synced, "2")
-    with read_commit(known=True) as commit:
+    with read_commit(use_cache=True) as commit:
         outcome = sync_commit(commit, CommitOptions(wait=False, status=False), WatchingHooks())
     assert [result.words for result in outcome.run.results] == ["1 created, 2 updated", "1 updated"]
     assert [synced.data(cluster, name) for name in NAMES[:3]] == [{"a": "2"}, {"a": "same"}, {"a": "same"}]
@@ -158,7 +158,7 @@ def test_only_the_named_stack_and_cluster_are_read(synced: FleetRepository) -> N
     change(synced, "2")
     hooks = WatchingHooks()
     options = CommitOptions(stacks=[synced.stack], clusters=[synced.clusters[1].name])
-    with read_commit(known=True) as commit:
+    with read_commit(use_cache=True) as commit:
         outcome = plan_commit(commit, options, hooks)
     assert verbs(outcome) == [{"update": 1}]
     assert hooks.lists(synced) == {synced.clusters[1].name: 1}

@@ -70,7 +70,7 @@ def approve(
         renamed_from=renamed_from,
         allow_deletes=UNLIMITED,  # the sync checks it
     )
-    with read_commit(revision, known=True) as files:
+    with read_commit(revision, use_cache=True) as files:
         planned = plan_commit(files, options, PlanningHooks(form))
     run, evaluation = planned.run, planned.evaluation
     if form == "text":
@@ -120,7 +120,7 @@ def approve_wave(stack: str, wave: int, revision: str) -> int:
     from fleet.sync.rollout.approvals import approve_wave as write_approval
     from fleet.sync.source import evaluate_checkout, read_commit
 
-    with read_commit(revision, known=True) as files:
+    with read_commit(revision, use_cache=True) as files:
         (evaluated_stack,) = evaluate_checkout(files, [stack]).stacks
         _check_wave(evaluated_stack, wave)
         remote = choose_remote(files.remotes, files.repository.settings.git.remote)

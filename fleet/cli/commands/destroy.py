@@ -101,7 +101,7 @@ def _describe_next_sync(planned: Run) -> list[str]:
 
     taken = [(result.stack, result.cluster) for result in planned.results]
     try:
-        with read_commit(known=True) as files:
+        with read_commit(use_cache=True) as files:
             evaluation = files.remembered or evaluate(files.repository).check()
     except FleetError as error:
         names = ", ".join(dict.fromkeys(stack for stack, _ in taken))

@@ -55,7 +55,7 @@ def diff(
     options = CommitOptions(
         kubeconfig, stacks=stacks, clusters=clusters, take_over=take_over, renamed_from=renamed_from
     )
-    with read_commit(revision, known=True) as files:
+    with read_commit(revision, use_cache=True) as files:
         run = plan_commit(files, options, PlanningHooks(form)).run
     differing = differences(result.plan for result in run.results if result.plan)
     if only_drift:

@@ -154,7 +154,7 @@ def preview(
     flags = CommitOptions(
         kubeconfig, stacks=stacks, clusters=clusters, take_over=take_over, renamed_from=renamed_from, dry_run=live
     )
-    with read_commit(revision, known=True) if revision else read_working_tree() as files:
+    with read_commit(revision, use_cache=True) if revision else read_working_tree() as files:
         planned = plan_commit(files, flags, PlanningHooks(form))
     run = planned.run
     run = replace(run, remarks=(*run.remarks, *describe_rollouts(planned.evaluation.stacks, run.results)))

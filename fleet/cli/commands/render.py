@@ -87,7 +87,7 @@ def render_and_push(
     if form == "yaml":
         raise click.UsageError("with --push the output is text or json")
     elsewhere = [parse_report(report) for report in reports]
-    with read_commit(revision or "HEAD", known=True) as files:
+    with read_commit(revision or "HEAD", use_cache=True) as files:
         for line in check_branch(files, any_branch=any_branch):
             print_message(line)
         if signers:

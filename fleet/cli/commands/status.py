@@ -72,7 +72,7 @@ def _show_live(
         _check_stacks(files, stacks, {status.stack for status in observation.stacks})
     names = [cluster.name for cluster in selected]
     emit_result(_observation_data(observation), form, lambda: _format_observation(observation, names, every=every))
-    for cluster, stack_names in sorted(observation.others.items()):
+    for cluster, stack_names in sorted(observation.other_stacks.items()):
         print_message(f"{cluster}: of other repositories, and left out: {', '.join(stack_names)}")
     return finish(list(observation.failed.values()))
 

@@ -142,7 +142,7 @@ def sync(
         allow_rewritten=allow_rewritten,
         signers=signers,
     )
-    with read_commit(revision or "HEAD", known=True) as files:
+    with read_commit(revision or "HEAD", use_cache=True) as files:
         outcome = sync_commit(files, options, hooks)
     run = outcome.run
     if dry_run:

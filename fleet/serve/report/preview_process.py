@@ -167,7 +167,9 @@ def _preview_merge(task: PreviewTask, pool: Pool) -> tuple[Run, ViewHeader]:
     comparison = (options, NoProgress(), _PreviewHooks(task.reach)) if task.request.live else ()
     record_preview = partial(record, fork=pull_request.fork)
     keep = record_preview if files.repository.settings.approval.required else nothing
-    run, header = preview_merge(files.revision, pull_request.head_sha, *comparison, keep=keep, known=files, pool=pool)
+    run, header = preview_merge(
+        files.revision, pull_request.head_sha, *comparison, keep=keep, base_commit=files, pool=pool
+    )
     assert header.base and header.head  # noqa: S101 - it is a merge
     base_name = replace(header.base, name=pull_request.base_ref)
     return run, replace(header, base=base_name, head=replace(header.head, name=pull_request.head_ref))

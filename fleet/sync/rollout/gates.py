@@ -308,16 +308,15 @@ def keep_since(before: RolloutState, observed: RolloutState, *, wrote: bool, now
     return replace(observed, since=before.since if same and before.since else now)
 
 
-def healthy_since(result: Result, told: StatusRecord | None, now: float) -> float:
+def healthy_since(result: Result, record: StatusRecord | None, now: float) -> float:
     """Return since when a healthy stack is healthy, in seconds since the epoch.
 
-    The status record (`told`) of another sync says so; without one that fits it is `now`. It is never before the last
-    change.
+    The status record of another sync says so; without one that fits it is `now`. It is never before the last change.
     """
     changed = changed_at(result)
-    if told is None or told.health != result.health or told.sync != "Synced" or changed is None:
+    if record is None or record.health != result.health or record.sync != "Synced" or changed is None:
         return now
-    return max(_seconds(told.since), changed)
+    return max(_seconds(record.since), changed)
 
 
 def changed_at(result: Result) -> float | None:

@@ -40,12 +40,10 @@ class RolloutContext:
     stacks: Mapping[str, StackResult]
     wait: bool = True  # False: only what may begin now begins, and no soak is waited for
     approvals: Callable[[], Approvals] = lambda: {}  # read again each time a gate asks for one
-    bystanders: Sequence[
-        ClusterTarget
-    ] = ()  # clusters that are observed and not changed: changed ones have to wait for them
-    told: Mapping[StackCluster, StatusRecord] = field(
-        default_factory=dict
-    )  # from the status branch: since when each stack is healthy
+    # Clusters that are observed and not changed: changed ones have to wait for them.
+    bystanders: Sequence[ClusterTarget] = ()
+    # From the status branch: since when each stack is healthy.
+    status_records: Mapping[StackCluster, StatusRecord] = field(default_factory=dict)
     elsewhere: Mapping[StackCluster, RolloutState] = field(default_factory=dict)  # in clusters that only agents reach
     clock: Callable[[], float] = time.time
 
@@ -71,11 +69,11 @@ def _is_ordered(stack: StackResult) -> bool:
     return bool(len(stack.rollout.waves) > 1 or (stack.rollout.max_unavailable and len(stack.clusters) > 1))
 
 
-def is_gated(stack: StackResult, made: Plan) -> bool:
+def is_gated(stack: StackResult, plan: Plan) -> bool:
     """Return whether a plan is a rollout that has a gate to pass. Pure."""
     rollout = stack.rollout
     has_gates = _is_ordered(stack) or stack.needs or rollout.windows or rollout.approve or rollout.freeze
-    return bool(has_gates) and is_rollout(stack, made)
+    return bool(has_gates) and is_rollout(stack, plan)
 
 
 def is_rollout(stack: StackResult, plan: Plan) -> bool:
@@ -100,10 +98,10 @@ class RolloutQueue:
     _waiting: dict[StackCluster, asyncio.Future[FleetError | None]] = field(default_factory=dict)
     _running: set[StackCluster] = field(default_factory=set)
     _changing: set[StackCluster] = field(default_factory=set)
-    _moved: asyncio.Event = field(default_factory=asyncio.Event)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     @contextlib.asynccontextmanager
-    async def kept(self) -> AsyncIterator[RolloutQueue]:
+    async def serve(self) -> AsyncIterator[RolloutQueue]:
         """Answer all that ask, for as long as the block lasts."""
         keeping = asyncio.create_task(self._keep())
         keeping.add_done_callback(self._pass_on)
@@ -120,20 +118,20 @@ class RolloutQueue:
             if error and not answer.done():
                 answer.set_exception(error)
 
-    async def turn(self, made: Plan) -> FleetError | None:
+    async def turn(self, plan: Plan) -> FleetError | None:
         """Wait until the change may begin; return None, or the error that says why it may not in this run.
 
         After None the stack counts as being changed, until `over`.
         """
-        placement = (made.stack, made.cluster)
-        stack = self.order.stacks.get(made.stack)
-        if stack is None or not is_gated(stack, made):
-            self._begin(placement, changing=not made.empty)
+        placement = (plan.stack, plan.cluster)
+        stack = self.order.stacks.get(plan.stack)
+        if stack is None or not is_gated(stack, plan):
+            self._begin(placement, changing=not plan.empty)
             return None
         self.coming.discard(placement)
         answer: asyncio.Future[FleetError | None] = asyncio.get_running_loop().create_future()
         self._waiting[placement] = answer
-        self._moved.set()
+        self._news.set()
         return await answer
 
     def over(self, result: Result) -> None:
@@ -144,14 +142,14 @@ class RolloutQueue:
         self._running.discard(pair)
         self._changing.discard(pair)
         self._note(pair, state_after(result), anew=wrote)
-        self._moved.set()
+        self._news.set()
 
     def _begin(self, pair: StackCluster, *, changing: bool) -> None:
         self.coming.discard(pair)
         self._running.add(pair)
         if changing:
             self._changing.add(pair)
-        self._moved.set()
+        self._news.set()
 
     def _note(self, pair: StackCluster, seen: RolloutState, *, anew: bool) -> None:
         before = self.standings.get(pair, UNSEEN)
@@ -162,8 +160,8 @@ class RolloutQueue:
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(again):
-                    await self._moved.wait()
-            self._moved.clear()
+                    await self._news.wait()
+            self._news.clear()
             if self.coming:
                 continue  # the first that asks need not be the first in order
             decisions = await self._decide()
@@ -171,12 +169,12 @@ class RolloutQueue:
             again = min([self.every, *(decisions[pair].again or 0.0 for pair in soaking)]) if soaking else None
             if soaking:
                 await self._look_at({pair[0] for pair in soaking})
-            elif not self._running and not self._moved.is_set():  # else the decisions are out of date
+            elif not self._running and not self._news.is_set():  # else the decisions are out of date
                 self._refuse(decisions)
 
     async def _decide(self) -> dict[StackCluster, GateDecision]:
         """Let each change begin that may; return the decisions on the others."""
-        approvals, read_error = await self._heard()
+        approvals, read_error = await self._read_approvals()
         rollout = CommitRollout(self.order.stacks, self.standings, self._changing, approvals)
         decisions: dict[StackCluster, GateDecision] = {}
         for pair in sorted(self._waiting):
@@ -191,7 +189,7 @@ class RolloutQueue:
                 self.tell(*pair, decision.reason)
         return decisions
 
-    async def _heard(self) -> tuple[Approvals, FleetError | None]:
+    async def _read_approvals(self) -> tuple[Approvals, FleetError | None]:
         """Return the approvals as they are now, if a waiting change needs one; or why they cannot be read."""
         if not any(self.order.stacks[stack].rollout.approve for stack, _ in self._waiting):
             return {}, None
@@ -207,10 +205,10 @@ class RolloutQueue:
             for pair, state in self.standings.items()
             if pair[0] in stacks and state.applied and pair not in self._running and pair not in self.order.elsewhere
         ]
-        for pair, new_state in zip(pairs, await asyncio.gather(*map(self._seen, pairs)), strict=True):
+        for pair, new_state in zip(pairs, await asyncio.gather(*map(self._observe_state, pairs)), strict=True):
             self._note(pair, new_state, anew=False)
 
-    async def _seen(self, pair: StackCluster) -> RolloutState:
+    async def _observe_state(self, pair: StackCluster) -> RolloutState:
         """Return the state of one stack with its health as it is now."""
         before = self.standings[pair]
         try:

@@ -69,13 +69,13 @@ def find_rollback_base(evaluation: Evaluation, stack: str, clusters: frozenset[s
 
 
 def roll_back_files(
-    now: RollbackBase, then: RollbackBase, here: Mapping[str, bytes], there: Mapping[str, bytes]
+    now: RollbackBase, then: RollbackBase, files_now: Mapping[str, bytes], files_then: Mapping[str, bytes]
 ) -> Rollback:
-    """Return the rollback, from the contents `here` (now) and `there` (then) of the files of both bases, by path."""
+    """Return the rollback, from the contents of the files of both bases, by path."""
     shared = now.shared | then.shared
     own = (now.own | then.own) - shared
-    changes = {path: there.get(path) for path in sorted(own) if here.get(path) != there.get(path)}
-    left = tuple(path for path in sorted(shared) if here.get(path) != there.get(path))
+    changes = {path: files_then.get(path) for path in sorted(own) if files_now.get(path) != files_then.get(path)}
+    left = tuple(path for path in sorted(shared) if files_now.get(path) != files_then.get(path))
     return Rollback(changes, left)
 
 

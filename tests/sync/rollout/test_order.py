@@ -87,7 +87,7 @@ class Played:
         asked = list(pairs)
         tell = lambda *words: self.told.append(" ".join(words))  # noqa: E731 - a line
         made = RolloutQueue(self.order, dict(self.standings), set(asked), look, tell, every=0.01)
-        async with made.kept() as turns, asyncio.timeout(60), asyncio.TaskGroup() as group:
+        async with made.serve() as turns, asyncio.timeout(60), asyncio.TaskGroup() as group:
             for pair in asked:
                 group.create_task(work(turns, pair))
 
@@ -226,7 +226,7 @@ def test_drift_is_put_back_at_once_and_nothing_of_a_frozen_stack_is() -> None:
         async def look(_: StackCluster) -> str:
             return "Healthy"
 
-        async with RolloutQueue(order, {pair: OLD}, {pair}, look, lambda *words: None).kept() as turns:
+        async with RolloutQueue(order, {pair: OLD}, {pair}, look, lambda *words: None).serve() as turns:
             return await turns.turn(drift)
 
     assert asyncio.run(asked(WAVES)) is None
