@@ -20,6 +20,9 @@ from tests.preview.plain import PlainRepository, manifest
 
 A, B = manifest("ConfigMap", "a", data={"x": "1"}), manifest("ConfigMap", "b", data={"x": "1"})
 A2 = manifest("ConfigMap", "a", data={"x": "2"})
+CLIENT = """fleet.Manifest(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "at"}, "data": {"at": app.endpoint}}
+    )"""
 
 
 def steps(document: dict[str, Any]) -> set[tuple[str, str, str, str]]:
@@ -41,6 +44,18 @@ def test_a_merge_is_shown_without_any_cluster(plain: PlainRepository) -> None:
     assert document["depth"] == "desired"
     assert document["head"]["subject"] == "Another price"
     assert ("shop", "eu-1", "delete", "b") in steps(document)
+
+
+def test_a_renamed_app_is_an_update_between_two_commits_and_on_the_way_back(plain: PlainRepository) -> None:
+    def wants(name: str, *aliases: str) -> str:
+        options = f"opts=Options(protect=True, aliases={list(aliases)})"
+        plain.wants(f"app = Etcd({name!r}, version='3.5', storage='1Gi', {options})", CLIENT)
+        return plain.commit(name)
+
+    first, renamed, taken_back = wants("orders"), wants("carts", "orders"), wants("orders")
+    for base, head in ((first, renamed), (renamed, taken_back)):
+        document = plain.preview("-o", "json", base=base, head=head).json()
+        assert steps(document) == {("shop", "eu-1", "update", "orders"), ("shop", "us-1", "update", "orders")}
 
 
 def test_head_is_what_is_checked_out_unless_given_and_files_that_are_not_committed_do_not_count(
