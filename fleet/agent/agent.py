@@ -55,7 +55,7 @@ class BundleReader:
     pool: None = None  # no user code is run here
 
     @contextmanager
-    def opened(self) -> Iterator[None]:
+    def open(self) -> Iterator[None]:
         """Do nothing: the reader holds nothing open."""
         yield
 
@@ -206,7 +206,7 @@ def sync_once(
             list(commit.targets.values()), run_options(commit.files, options), progress, hooks, revision=commit.revision
         )
     )
-    results = [*(commit.after(result) for result in run.results if not result.leaving), *commit.unplaced()]
+    results = [*(commit.after(result) for result in run.results if not result.leaving), *commit.unplaced_results()]
     if status:
         _report(commit, results)
     return commit, results
@@ -218,4 +218,5 @@ def _report(commit: EvaluatedCommit, results: list[Result]) -> None:
     settings = files.repository.settings.git
     reports = [commit.report(result, commit.revision) for result in results]
     remote = choose_remote(files.remotes, settings.remote)
-    report(files.git, reports, gone=commit.gone, remote=remote, branch=settings.status_branch, by=program_name(NAME))
+    branch, program = settings.status_branch, program_name(NAME)
+    report(files.git, reports, gone=commit.find_removed, remote=remote, branch=branch, by=program)

@@ -61,9 +61,9 @@ class BundlePublisher:
     _call: asyncio.Event = field(default_factory=asyncio.Event)
     _asked: list[asyncio.Future[None]] = field(default_factory=list)  # futures of tasks that wait for the next run
     _trouble: CommitError | None = None
-    _said: str = ""  # the last error, which is logged once
+    _last_error: str = ""  # the last error, which is logged once
     _failures: int = 0
-    _given: dict[StackCluster, tuple[str, float]] = field(
+    _deliveries: dict[StackCluster, tuple[str, float]] = field(
         default_factory=dict
     )  # content of unhealthy placements, and when it was given
 
@@ -115,7 +115,7 @@ class BundlePublisher:
         try:
             records = await run_in_thread(self._records, current)
             published = await run_in_thread(self._render, current, records)
-            self._given = await run_in_thread(self._dated, current, published)
+            self._deliveries = await run_in_thread(self._find_dates, current, published)
             errors = {result.cluster: result.problem for result in published.results if result.problem}
             for cluster, problem in errors.items():
                 await run_in_thread(self._tell, current, [cluster], problem)
@@ -127,7 +127,7 @@ class BundlePublisher:
             return Backoff(first=1.0, most=300.0).delay(self._failures)
         self._failures = 0
         self._warn(list(errors.values()))
-        given = {pair: at for pair, (_, at) in self._given.items()}
+        given = {pair: at for pair, (_, at) in self._deliveries.items()}
         self.tracker.take_agent_states(current.revision, published.standings, given)
         hooks.take_agent_news(self.agents.take(current, records))
         for waiter in waiters:
@@ -138,7 +138,7 @@ class BundlePublisher:
         delays = (published.again, self.tracker.seconds_to_failure(current), LOOK if self.options.reports else None)
         return min((delay for delay in delays if delay is not None), default=None)
 
-    def _dated(self, current: EvaluatedCommit, published: PublishResult) -> dict[StackCluster, tuple[str, float]]:
+    def _find_dates(self, current: EvaluatedCommit, published: PublishResult) -> dict[StackCluster, tuple[str, float]]:
         """Return when unhealthy stacks that may be rolled back were given their content.
 
         Git is not asked about any other stack.
@@ -151,7 +151,7 @@ class BundlePublisher:
             if bundle is None or part is None or state.is_well or not state.has_it:
                 continue
             if current.stacks[name].rollout.on_failure == "rollback":
-                content, at = self._given.get((name, cluster), ("", 0.0))
+                content, at = self._deliveries.get((name, cluster), ("", 0.0))
                 same = content == part.content
                 dates[name, cluster] = (part.content, at if same else delivery_time(git, bundle.commit, part) or 0.0)
         return dates
@@ -178,9 +178,9 @@ class BundlePublisher:
     def _warn(self, problems: list[FleetError]) -> None:
         """Log the errors of a run, unless they are those of the last one."""
         message = "; ".join(problem.message for problem in problems)
-        if message and message != self._said:
+        if message and message != self._last_error:
             log.error("not rendered for agents: %s", message)
-        self._said = message
+        self._last_error = message
 
 
 def _find_remote(current: EvaluatedCommit) -> Address | None:

@@ -36,14 +36,14 @@ async def read_secret_kubeconfig(cluster: ClusterData, management: Client) -> by
     return base64.b64decode(text)
 
 
-def open_client(cluster: ClusterData, text: bytes, held: contextlib.ExitStack, *, trusted: bool = False) -> Client:
-    """Return a client with credentials that are in a file of ours for as long as `held` is open.
+def open_client(cluster: ClusterData, text: bytes, resources: contextlib.ExitStack, *, trusted: bool = False) -> Client:
+    """Return a client with credentials that are in a file of ours for as long as `resources` is open.
 
     The user who may write a Secret is not the user who runs the service. Unless the latter trusts the former
     (`trusted`), AccessError is raised for a kubeconfig that runs a program or reads a file of this machine, such as the
     service's own token.
     """
-    file = held.enter_context(tempfile.NamedTemporaryFile(prefix="fleet-"))  # noqa: SIM115 - closed with what holds it
+    file = resources.enter_context(tempfile.NamedTemporaryFile(prefix="fleet-"))  # noqa: SIM115 - closed with what holds it
     file.write(text)
     file.flush()
     if not trusted and (fields := read_kubeconfig(Path(file.name)).local_fields):

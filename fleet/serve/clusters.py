@@ -52,16 +52,16 @@ class ObjectDigest(NamedTuple):
     health: ObjectHealth
 
 
-def digest_object(key: Key, found: dict[str, Any], *, is_app: bool) -> ObjectDigest:
+def digest_object(key: Key, live: dict[str, Any], *, is_app: bool) -> ObjectDigest:
     """Return the digest of a live object's content and health.
 
     Left out is what changes without a change of the object, such as `managedFields`.
     """
-    metadata = {name: value for name, value in found["metadata"].items() if name not in _NOISE}
-    content = {**found, "metadata": metadata}
+    metadata = {name: value for name, value in live["metadata"].items() if name not in _NOISE}
+    content = {**live, "metadata": metadata}
     content.pop("status", None)
     text = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
-    return ObjectDigest(hashlib.blake2b(text, digest_size=16).digest(), object_health(key, found, is_app=is_app))
+    return ObjectDigest(hashlib.blake2b(text, digest_size=16).digest(), object_health(key, live, is_app=is_app))
 
 
 Kind = tuple[str, str, str]  # group, version, kind
@@ -178,7 +178,7 @@ class ClusterConnection:
 
 
 class ClusterConnections:
-    """Connections of one repository: `async with connections.reached(cluster, kinds) as client`.
+    """Connections of one repository: `async with connections.connect(cluster, kinds) as client`.
 
     What the watches report is enqueued.
     """
@@ -197,12 +197,12 @@ class ClusterConnections:
         return self._connections.get(cluster)
 
     @contextlib.asynccontextmanager
-    async def reached(self, cluster: ClusterData, kinds: frozenset[Kind]) -> AsyncIterator[Client]:
+    async def connect(self, cluster: ClusterData, kinds: frozenset[Kind]) -> AsyncIterator[Client]:
         """Keep a connection to a cluster in use, with watches of these kinds; open it if there is none."""
         async with self._opening.setdefault(cluster.name, asyncio.Lock()):
             connection = self._connections.get(cluster.name)
             if connection is None:
-                connection = self._connections[cluster.name] = await self._opened(cluster)
+                connection = self._connections[cluster.name] = await self._open_connection(cluster)
         connection.watching.follow(kinds)
         connection.users += 1
         try:
@@ -230,7 +230,7 @@ class ClusterConnections:
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
-    async def _opened(self, cluster: ClusterData) -> ClusterConnection:
+    async def _open_connection(self, cluster: ClusterData) -> ClusterConnection:
         """Return a new connection to a cluster."""
         with contextlib.ExitStack() as resources:
             client = await self._client(cluster, resources)

@@ -112,12 +112,12 @@ class EvaluatedCommit:
         return self.rendered.commit if self.rendered else self.revision
 
     @property
-    def held(self) -> Mapping[str, str]:
+    def waiting_reasons(self) -> Mapping[str, str]:
         """Return the reasons of stacks that the service holds back: each is here as it was before, or not at all."""
         return self.rendered.index.waiting if self.rendered else {}
 
     @property
-    def gone(self) -> FindRemoved:
+    def find_removed(self) -> FindRemoved:
         """Return a function that finds placements of the status branch that are no more.
 
         An agent speaks of its own cluster only.
@@ -137,13 +137,13 @@ class EvaluatedCommit:
 
         Such a stack is in order, but git's change is not here yet.
         """
-        reason = self.held.get(result.stack)
+        reason = self.waiting_reasons.get(result.stack)
         return replace(result, problem=hold_back(result, reason)) if reason and not result.problem else result
 
-    def unplaced(self) -> list[Result]:
+    def unplaced_results(self) -> list[Result]:
         """Return results for stacks that are held back before they were ever placed here."""
         cluster = self.rendered.index.cluster if self.rendered else ""
-        names = [name for name in self.held if name not in self.stacks]
+        names = [name for name in self.waiting_reasons if name not in self.stacks]
         return [self.after(Result(name, cluster, health="Missing")) for name in names]
 
     @cached_property
@@ -239,7 +239,9 @@ def changed_placements(before: EvaluatedCommit | None, after: EvaluatedCommit) -
     changed_stacks = {
         name for name, stack in after.stacks.items() if _reconcile_rules(stack) != _reconcile_rules(before.stacks[name])
     }
-    changed_stacks |= {name for name in after.stacks if before.held.get(name) != after.held.get(name)}
+    changed_stacks |= {
+        name for name in after.stacks if before.waiting_reasons.get(name) != after.waiting_reasons.get(name)
+    }
     pairs = old.keys() | new.keys()
     return frozenset(pair for pair in pairs if pair[0] in changed_stacks or old.get(pair) != new.get(pair))
 
@@ -261,7 +263,7 @@ class CommitReader(Protocol):
         """Return the pool that evaluates; None for a reader that does not evaluate."""
 
     @contextmanager
-    def opened(self) -> Iterator[None]:
+    def open(self) -> Iterator[None]:
         """Keep the reader open for as long as the service runs."""
 
     def read(
@@ -270,7 +272,7 @@ class CommitReader(Protocol):
         """Return what a commit that the mirror has wants. Raise any error of the commit."""
 
     def check(
-        self, found: EvaluatedCommit, before: EvaluatedCommit | None, memory: Callable[[], Iterable[StatusRecord]]
+        self, current: EvaluatedCommit, before: EvaluatedCommit | None, memory: Callable[[], Iterable[StatusRecord]]
     ) -> None:
         """Raise PolicyError if the commit removed more than it may. `memory` reads the records of the status branch."""
 
@@ -283,7 +285,7 @@ class EvaluatingReader:
     pool: Pool | None = field(default=None, init=False)
 
     @contextmanager
-    def opened(self) -> Iterator[None]:
+    def open(self) -> Iterator[None]:
         with Pool() as self.pool:
             yield
 
@@ -294,14 +296,16 @@ class EvaluatingReader:
         return evaluate_commit(origin, mirror, commit, before, self.pool)
 
     def check(
-        self, found: EvaluatedCommit, before: EvaluatedCommit | None, memory: Callable[[], Iterable[StatusRecord]]
+        self, current: EvaluatedCommit, before: EvaluatedCommit | None, memory: Callable[[], Iterable[StatusRecord]]
     ) -> None:
-        git = found.files.git
+        git = current.files.git
         followed = (before.revision, Placements.of(before.evaluation).pairs) if before else None
-        check_commit_safety(git, found.revision, found.evaluation, budget_of(found), before=followed, memory=memory)
+        check_commit_safety(
+            git, current.revision, current.evaluation, budget_of(current), before=followed, memory=memory
+        )
 
 
-def budget_of(found: EvaluatedCommit) -> DeletionBudget:
+def budget_of(current: EvaluatedCommit) -> DeletionBudget:
     """Return the deletion budget that a commit sets."""
-    budget = found.files.repository.settings.budget
+    budget = current.files.repository.settings.budget
     return DeletionBudget(budget.deletions, budget.share)

@@ -132,11 +132,11 @@ class FailedRollouts:
             return
         self.metrics.rollbacks.labels(str(self.origin), outcome.outcome).inc()
         about = {"repository": str(self.origin), "stack": stack, "revision": current.revision[:12]}
-        log.warning("%s: %s; %s", stack, why, outcome.words, extra=about)
+        log.warning("%s: %s; %s", stack, why, outcome.message, extra=about)
         for result in self.reporter.results.of_stack(stack):
             connection = self.connections.get(result.cluster)
             if connection is not None:
-                tell_rollback(connection.events, stack, outcome.outcome, f"{why}; {outcome.words}")
+                tell_rollback(connection.events, stack, outcome.outcome, f"{why}; {outcome.message}")
         await self.reporter.tell_of_rollback(current, stack)
         if outcome.outcome == "pushed":
             self.wake.set()

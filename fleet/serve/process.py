@@ -98,7 +98,7 @@ class Webhooks:
     """Endpoint for webhooks: `heard` is called with each event that a forge really sent."""
 
     secret: str
-    heard: Callable[[Event], None]
+    hear: Callable[[Event], None]
     counted: Counter
     bodies: WebhookBodies = field(default_factory=WebhookBodies)
     seconds: float = SECONDS
@@ -107,26 +107,26 @@ class Webhooks:
         """Read, check and answer one request."""
         name = request.path.removeprefix(HOOKS_PREFIX)
         if request.method != "POST" or name not in FORGES or not self.secret:
-            *paths, last = (f"{HOOKS_PREFIX}{known}" for known in FORGES)
-            return self._said(404, "unknown", f"hooks are POSTs to {', '.join(paths)} and {last}")
+            *paths, last = (f"{HOOKS_PREFIX}{forge}" for forge in FORGES)
+            return self._respond(404, "unknown", f"hooks are POSTs to {', '.join(paths)} and {last}")
         headers = dict(request.headers)
         try:
             check_headers(name, headers, self.secret)
             if (request.content_length or 0) > MOST_BYTES:
-                return self._said(413, "refused", "too long")
+                return self._respond(413, "refused", "too long")
             body = await self._body(request)
             if isinstance(body, web.Response):
                 return body
             event = read_event(name, headers, body, self.secret)
         except AccessError as problem:
             log.warning("a webhook from %s was refused: %s", request.remote, problem.message)
-            return self._said(403, "refused", problem.message)
+            return self._respond(403, "refused", problem.message)
         except FleetError as problem:
-            return self._said(400, "unreadable", problem.message)
+            return self._respond(400, "unreadable", problem.message)
         if event is None:
-            return self._said(200, "ignored", "nothing to do")
-        self.heard(event)
-        return self._said(202, "heard", "thank you")
+            return self._respond(200, "ignored", "nothing to do")
+        self.hear(event)
+        return self._respond(202, "heard", "thank you")
 
     async def _body(self, request: web.BaseRequest) -> bytes | web.Response:
         """Return the whole body, or the response to one that is too long, too slow, or the largest of too many."""
@@ -136,20 +136,20 @@ class Webhooks:
                 async for part in request.content.iter_any():
                     self.bodies.add(body, part)
                     if body.given_up:
-                        return self._said(503, "refused", "too much at once: send it again later")
+                        return self._respond(503, "refused", "too much at once: send it again later")
                     if body.size > MOST_BYTES:
-                        return self._said(413, "refused", "too long")
+                        return self._respond(413, "refused", "too long")
             if body.given_up:
-                return self._said(503, "refused", "too much at once: send it again later")
+                return self._respond(503, "refused", "too much at once: send it again later")
             return b"".join(body.parts)
         except (ConnectionError, web.PayloadAccessError, web.RequestPayloadError):
-            return self._said(400, "refused", "it broke off")
+            return self._respond(400, "refused", "it broke off")
         except TimeoutError:
-            return self._said(408, "refused", f"it did not come within {self.seconds:g} s")
+            return self._respond(408, "refused", f"it did not come within {self.seconds:g} s")
         finally:
             self.bodies.drop(body)
 
-    def _said(self, status: int, result: str, text: str) -> web.Response:
+    def _respond(self, status: int, result: str, text: str) -> web.Response:
         """Count a result and return the response; after an error the connection is closed."""
         self.counted.labels(result).inc()
         response = web.Response(status=status, text=text)
@@ -250,9 +250,9 @@ class ServeProcess:
         if request.path.startswith(PAGES_PREFIX):
             pages = (service.page(request.path) for service in self.services)
             return page_response(next((page for page in pages if page), None), leads=self._leads)
-        return await Webhooks(self.webhook_secret, self._heard, self.metrics.hooks, self._bodies).answer(request)
+        return await Webhooks(self.webhook_secret, self._hear, self.metrics.hooks, self._bodies).answer(request)
 
-    def _heard(self, event: Event) -> None:
+    def _hear(self, event: Event) -> None:
         """Pass an event on to its services; a process that stands by leaves that to the leader's next poll."""
         origins = matching_repositories(event.repository, self.origins)
         for service in self.services if self._leads else ():

@@ -99,12 +99,12 @@ class ReconcileQueue:
         """Ask for a pass after a delay that grows with every failure."""
         self._queue.retry(pair)
 
-    def succeeded(self, pair: StackCluster) -> None:
+    def forgive(self, pair: StackCluster) -> None:
         self._queue.forgive(pair)
 
-    def take(self, found: EvaluatedCommit) -> None:
+    def take(self, current: EvaluatedCommit) -> None:
         """Take a new commit: placements that it does not have need no pass of their own."""
-        self._alone = {pair for pair in self._alone if pair[0] in found.stacks and pair[1] in found.targets}
+        self._alone = {pair for pair in self._alone if pair[0] in current.stacks and pair[1] in current.targets}
 
     async def _regularly(self, resync: float) -> None:
         """Ask for a pass over every cluster once in about `resync` seconds, behind all else that waits."""

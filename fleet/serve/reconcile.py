@@ -137,7 +137,7 @@ class StackReconciler(PublisherHooks):
         if any(_were_refused(result.problem) for result in run.results):
             self.connections.retire(cluster)  # with the next pass its credentials are read anew
         for stack in target.stacks - {result.stack for result in run.results if result.problem}:
-            self.queue.succeeded((stack, cluster))
+            self.queue.forgive((stack, cluster))
         if current is self.current.evaluated:
             self._measure_lag(current)
 
@@ -250,7 +250,7 @@ class _ServiceHooks(SyncHooks):
 
     def _reach(self, cluster: ClusterData) -> AbstractAsyncContextManager[Client]:
         desired = (desired for placement, desired in self._current.desired.items() if placement[1] == cluster.name)
-        return self._reconciler.connections.reached(cluster, kinds_of(desired))
+        return self._reconciler.connections.connect(cluster, kinds_of(desired))
 
     def check_budget(self, cluster: str, plans: Sequence[Plan], budget: DeletionBudget) -> None:
         """Raise PolicyError if the plans of a pass delete more than they may.
@@ -276,9 +276,9 @@ class _ServiceHooks(SyncHooks):
         return self._reconciler.tracker.find_objection(self._current, stack, plan.cluster, self.begun)
 
     async def read_suspensions(self, stacks: Sequence[str]) -> Mapping[str, Suspension]:
-        known = [self._current.stacks[name] for name in stacks if name in self._current.stacks]
+        current_stacks = [self._current.stacks[name] for name in stacks if name in self._current.stacks]
         clusters = self._current.evaluation.clusters
-        elsewhere = suspensions_elsewhere(known, clusters, {self._target.cluster.name})
+        elsewhere = suspensions_elsewhere(current_stacks, clusters, {self._target.cluster.name})
         return await self._reconciler.suspensions.everywhere(elsewhere, self._reach)
 
     async def judge(self, planned: list[Result]) -> list[Result]:

@@ -52,7 +52,7 @@ class RollbackOutcome:
     """
 
     outcome: str
-    words: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,27 +69,27 @@ class PendingRollbacks:
     """Stacks whose rollback is due, and the outcomes of rollbacks that were tried."""
 
     due: set[str] = field(default_factory=set)
-    _made: dict[str, tuple[str, RollbackOutcome]] = field(
+    _outcomes: dict[str, tuple[str, RollbackOutcome]] = field(
         default_factory=dict
     )  # by stack, with the commit that it was about
 
     def ask(self, stack: str, revision: str) -> bool:
         """Ask for a rollback of a stack that failed at this commit; return False if it was asked for before."""
-        if stack in self.due or self._made.get(stack, ("", None))[0] == revision:
+        if stack in self.due or self._outcomes.get(stack, ("", None))[0] == revision:
             return False
         self.due.add(stack)
         return True
 
-    def note(self, stack: str, revision: str, made: RollbackOutcome) -> None:
+    def note(self, stack: str, revision: str, outcome: RollbackOutcome) -> None:
         """Record the outcome of a rollback."""
         self.due.discard(stack)
-        if made.outcome != "over":  # its rollout may fail again
-            self._made[stack] = (revision, made)
+        if outcome.outcome != "over":  # its rollout may fail again
+            self._outcomes[stack] = (revision, outcome)
 
-    def words(self, stack: str, revision: str) -> str:
+    def message(self, stack: str, revision: str) -> str:
         """Return what a user should know about the rollback of a stack at this commit; "" if there is nothing."""
-        about, outcome = self._made.get(stack, ("", None))
-        return outcome.words if outcome is not None and about == revision else ""
+        about, outcome = self._outcomes.get(stack, ("", None))
+        return outcome.message if outcome is not None and about == revision else ""
 
 
 @dataclass(frozen=True, slots=True)

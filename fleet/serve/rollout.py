@@ -229,10 +229,10 @@ class RolloutTracker:
         return self._rollout(current, ((it.name, cluster) for it in stacks for cluster in it.clusters))
 
     def _rollout(self, current: EvaluatedCommit, placements: Iterable[StackCluster]) -> CommitRollout:
-        states = {pair: self._observed(current.commit, pair) for pair in placements}
+        states = {pair: self._state_of(current.commit, pair) for pair in placements}
         return CommitRollout(current.stacks, states, self._begun, self.approvals)
 
-    def _observed(self, commit: str, pair: StackCluster) -> RolloutState:
+    def _state_of(self, commit: str, pair: StackCluster) -> RolloutState:
         """Return the state of a placement at a commit, as a pass observed it or an agent reported it."""
         observations = (self._states.get(pair, ("", UNSEEN)), self.agent_states.get(pair, ("", UNSEEN)))
         return next((state for observed_at, state in observations if observed_at == commit), UNSEEN)

@@ -187,7 +187,7 @@ class ApplyCheck:
     revision: str
     gate: PlanApproval
     seen: Callable[[StackCluster], bool]  # whether this process observed the stack as a followed commit wants it
-    told: Callable[[StackCluster], StatusRecord | None]  # the record of the status branch at the start
+    status_record: Callable[[StackCluster], StatusRecord | None]  # the record of the status branch at the start
 
     def judge(self, planned: Sequence[Result]) -> list[Result]:
         """Return the results, with an error for each that may not be applied."""
@@ -211,7 +211,7 @@ class ApplyCheck:
         try:
             check_ancestry(self.git, self.revision, [plan])
         except FleetError as problem:
-            record = self.told(pair)
+            record = self.status_record(pair)
             is_intended = (
                 record is not None
                 and record.sync == "Synced"

@@ -130,7 +130,7 @@ class Service:
     async def run(self) -> None:
         """Run until cancelled."""
         reconciler, reporter = self._reconciler, self.reporter
-        with self.reading.opened():
+        with self.reading.open():
             jobs: list[Coroutine[Any, Any, None]] = [self._follow()]
             jobs += reconciler.queue.workers(reconciler, self.options.resync)
             jobs.append(run_forever("telling others of health", reporter.notifier.run))

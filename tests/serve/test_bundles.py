@@ -205,7 +205,7 @@ def test_a_cluster_that_pulls_no_more_is_forgotten_and_what_a_pass_saw_there_sta
     centre.look()
     assert centre.order.state(current, ("orders", "eu")).is_well
     assert centre.heard._last.keys() == centre.heard._contents.keys() == {("orders", "us")}
-    assert centre.agents._given.keys() <= {("orders", "us")}
+    assert centre.agents._deliveries.keys() <= {("orders", "us")}
     fleet.says("us", "Degraded")
     centre.look()
     assert centre.ill == ("us", "Degraded")

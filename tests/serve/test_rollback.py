@@ -109,7 +109,7 @@ class Fleet:
         made, before = self.rolled_back(), self.tip
         assert made is not None
         assert (made.outcome, self.tip) == ("stopped", before)
-        return made.words.removeprefix("it is not rolled back: ")
+        return made.message.removeprefix("it is not rolled back: ")
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def test_it_is_one_commit_on_the_one_that_failed_and_nobody_makes_a_second(fleet
     assert made is not None
     before = fleet.remote.git("rev-parse", f"{bad}~1").strip()
     words = f"rolled back: orders goes back to {before[:8]} with {fleet.tip[:8]}"
-    assert (made.outcome, made.words) == ("pushed", words)
+    assert (made.outcome, made.message) == ("pushed", words)
     said = fleet.remote.git("log", "-1", "--format=%P%n%B", "main")
     assert said.startswith(bad)
     assert "stacks/orders.py is as it was" in said
@@ -250,7 +250,7 @@ def test_a_change_that_touched_something_else_is_not_taken_back_for_what_is_ill(
     made = roll_back(*fleet.service(), "orders", namespace, direct=True)
     assert made is not None
     assert made.outcome == "stopped"
-    assert "touched neither Namespace orders, which is Degraded, nor what it depends on" in made.words
+    assert "touched neither Namespace orders, which is Degraded, nor what it depends on" in made.message
 
 
 def test_it_stops_where_there_is_nothing_to_go_back_to(fleet: Fleet) -> None:
@@ -313,7 +313,7 @@ def test_where_agents_report_somewhere_else_nobody_knows_what_was_well(fleet: Fl
     told(good, "Healthy")
     made = fleet.rolled_back()
     assert made is not None
-    assert (made.outcome, f"back to {later[:8]}" in made.words) == ("pushed", True), "with those files it was well"
+    assert (made.outcome, f"back to {later[:8]}" in made.message) == ("pushed", True), "with those files it was well"
 
 
 def test_where_it_may_not_push_a_person_merges_a_branch(fleet: Fleet) -> None:
@@ -328,7 +328,7 @@ def test_where_it_may_not_push_a_person_merges_a_branch(fleet: Fleet) -> None:
     made = fleet.rolled_back()
     branch = f"fleet/rollback-orders-{good[:8]}"
     assert made is not None
-    assert (made.outcome, branch in made.words, fleet.tip) == ("proposed", True, bad)
+    assert (made.outcome, branch in made.message, fleet.tip) == ("proposed", True, bad)
     proposed = fleet.remote.git("rev-parse", branch)
     assert fleet.remote.git("rev-parse", f"{branch}~1").strip() == bad
     again = fleet.rolled_back(direct=False)

@@ -54,7 +54,7 @@ def test_neither_passes_nor_previews_connect_to_the_clusters_of_another_reposito
         queue = ReconcileQueue(CurrentCommit(), Histogram("seconds", "", registry=None))
         sites = ClusterConnections(ServeOptions(scope=SCOPES[A]), queue)
         with pytest.raises(AccessError, match="the context b-1"):
-            async with sites.reached(theirs, frozenset()):
+            async with sites.connect(theirs, frozenset()):
                 pass
         reach = await ClusterReach.of((theirs,), None, None, scope=SCOPES[A])
         with pytest.raises(AccessError, match="the context b-1"):

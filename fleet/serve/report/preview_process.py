@@ -180,10 +180,10 @@ def nothing(_: MergePreview) -> None:
     pass
 
 
-def record(made: MergePreview, *, fork: bool) -> None:
+def record(preview: MergePreview, *, fork: bool) -> None:
     """Record a preview of the whole repository, for the approval of its merge."""
-    if made.is_whole:
-        record_merge(made, fork=fork)
+    if preview.is_whole:
+        record_merge(preview, fork=fork)
 
 
 def _find_problem(result: Result) -> FleetError | None:

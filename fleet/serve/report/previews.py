@@ -28,7 +28,7 @@ from fleet.forge.comments import longest_part, requested_commit
 from fleet.forge.detect import detect_repository, read_token
 from fleet.forge.forge import CommentEvent, Event, Forge, ForgeRepository, PullRequest, PullRequestEvent, connect
 from fleet.git.environment import DEFAULT_LIMITS
-from fleet.git.repository import Mirror
+from fleet.git.repository import HEADS_LOCK, Mirror
 from fleet.kube.runtime.metrics import Counter
 from fleet.kube.runtime.queue import Backoff, Queue
 from fleet.preview.comment import (
@@ -58,6 +58,7 @@ ASKING = 4  # pull requests whose authors the forge is asked for at a time
 LAST_WORD = 5.0  # seconds for a status when the service ends
 # Limits of fetching a head: any user can open a fork's, and other fetches wait for it.
 OF_HEADS = replace(DEFAULT_LIMITS, transfer_seconds=120, transfer_bytes=512 * MIB)
+LARGEST_MIRROR = 4096 * MIB  # of objects, beyond which no more heads of forks are fetched
 
 log = logging.getLogger(__name__)
 
@@ -220,21 +221,21 @@ class Previews:
             self._queue.add_after(number, 1.0)
             return None
         async with self._forge(base) as forge:
-            request = await self._asked(forge, number)
+            request = await self._read_request(forge, number)
         return request.pull_request if request else None
 
     async def _preview(self, mirror: Mirror, number: int) -> None:
         base = self.current.evaluated
         assert base  # noqa: S101 - it was asked for with one
         async with self._forge(base) as forge:
-            if request := await self._asked(forge, number):  # it may have changed while it waited
+            if request := await self._read_request(forge, number):  # it may have changed while it waited
                 await self._preview_of(mirror, forge, base, request)
 
     def _forge(self, base: EvaluatedCommit) -> Forge:
         repository = self._repository(base)
         return connect(repository, read_token(repository, self.options.scope.environment(os.environ)))
 
-    async def _asked(self, forge: Forge, number: int) -> PreviewRequest | None:
+    async def _read_request(self, forge: Forge, number: int) -> PreviewRequest | None:
         """Return what there is to preview; None if there is nothing, or it is done."""
         try:
             request = await read_request(forge, number, live=True)
@@ -287,9 +288,8 @@ class Previews:
         await post_pending(forge, request, identity)
         self._attempts.begin(number, head, live=live)
         try:
-            await run_in_thread(
-                self._fetch, mirror, f"+{pull_request.fetch_ref(forge.repository.kind)}:{PULLS}{number}"
-            )
+            refspec = f"+{pull_request.fetch_ref(forge.repository.kind)}:{PULLS}{number}"
+            await run_in_thread(self._fetch, mirror, refspec, of_fork=pull_request.fork)
             withheld = self.options.scope.withheld(pushes=base.files.repository.settings.approval.required)
             answer = await preview(await self._task(base, request, longest_part(forge)), withheld=withheld)
         except ChildEndedError as problem:
@@ -310,9 +310,12 @@ class Previews:
         self._attempts.forget(number)
         return answer.words, CommentIdentity(page=self.pages.keep(number, answer.page) if answer.page else "")
 
-    def _fetch(self, mirror: Mirror, refspec: str) -> None:
+    def _fetch(self, mirror: Mirror, refspec: str, *, of_fork: bool) -> None:
         """Fetch a head with a lock of its own: the follower of the branch does not wait for a fork."""
-        replace(mirror, repository=replace(mirror.repository, limits=OF_HEADS)).fetch((refspec,), lock="pulls")
+        heads = replace(mirror, repository=replace(mirror.repository, limits=OF_HEADS))
+        if of_fork:
+            heads.make_room(LARGEST_MIRROR)
+        heads.fetch((refspec,), lock=HEADS_LOCK)
 
     async def _task(self, base: EvaluatedCommit, request: PreviewRequest, characters: int) -> PreviewTask:
         """Return the task of the process. Clusters are reached as the base says, which is what the service applies."""

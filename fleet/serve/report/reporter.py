@@ -182,8 +182,8 @@ class Reporter:
     def tell_of_new_commit(self, newest: EvaluatedCommit) -> None:
         """Have status records removed of what the commit does not have; report stacks that were never placed yet."""
         if self.writer is not None:
-            self.writer.no_more(newest.files, newest.gone)
-        if unplaced := newest.unplaced():
+            self.writer.set_removal(newest.files, newest.find_removed)
+        if unplaced := newest.unplaced_results():
             self.tell(unplaced, newest.revision)
 
     def tell_of_cluster(self, current: EvaluatedCommit, target: ClusterTarget, results: Iterable[Result]) -> None:
@@ -192,12 +192,12 @@ class Reporter:
             return
         staying = {result.stack for result in results if result.leaving and (result.problem or result.suspended)}
         stacks = {desired.stack for desired in target.desired} | staying
-        self.writer.looked_through(target.cluster.name, frozenset(stacks))
+        self.writer.set_present_stacks(target.cluster.name, frozenset(stacks))
 
     def tell_left(self, current: EvaluatedCommit, placement: StackCluster) -> None:
         """Have the status record of a stack removed that is no longer placed in a cluster."""
         if self.writer is not None:
-            self.writer.left(current.files, placement)
+            self.writer.drop_stack(current.files, placement)
 
     def reports(self, current: EvaluatedCommit, stack: str) -> list[StatusReport]:
         """Return the status of a stack at this commit in every cluster, from passes and from agents."""
@@ -213,6 +213,6 @@ class Reporter:
 
     def _add_rollback(self, report: StatusReport) -> StatusReport:
         """Return the report with what is known of the stack's rollback, if it is to be rolled back."""
-        message = self.rollbacks.words(report.stack, report.revision)
+        message = self.rollbacks.message(report.stack, report.revision)
         is_about_it = message and (report.message or report.health not in WELL)
         return replace(report, message="; ".join(filter(None, (report.message, message)))) if is_about_it else report

@@ -48,7 +48,7 @@ class StatusWriter:
     writes: Counter | None = None  # by outcome
     _news: dict[StackCluster, StatusReport] = field(default_factory=dict)
     _files: Commit | None = None
-    _gone: FindRemoved = lambda known: ()
+    _gone: FindRemoved = lambda placements: ()
     _left: set[StackCluster] = field(default_factory=set)  # placements that are no more, and forgotten in their cluster
     _there: dict[str, frozenset[str]] = field(default_factory=dict)  # by cluster: all stacks that it has or should have
     _call: asyncio.Event = field(default_factory=asyncio.Event)
@@ -63,20 +63,20 @@ class StatusWriter:
         self._left -= news.keys()
         self._call.set()
 
-    def no_more(self, files: Commit, gone: FindRemoved) -> None:
+    def set_removal(self, files: Commit, gone: FindRemoved) -> None:
         """Set how to find placements on the branch that are no more. What clusters have must be observed anew."""
         self._files, self._gone = files, gone
         self._there = {}
         self._call.set()
 
-    def left(self, files: Commit, pair: StackCluster) -> None:
+    def drop_stack(self, files: Commit, pair: StackCluster) -> None:
         """Note that a stack was forgotten in a cluster that it is not placed on any more."""
         self._files = files
         self._news.pop(pair, None)
         self._left.add(pair)
         self._call.set()
 
-    def looked_through(self, cluster: str, stacks: frozenset[str]) -> None:
+    def set_present_stacks(self, cluster: str, stacks: frozenset[str]) -> None:
         """Set all stacks that a cluster has or should have.
 
         A process that forgot another stack may have died before it reported that.
