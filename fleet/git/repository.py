@@ -12,19 +12,23 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import logging
 import os
+import time
 from collections.abc import Iterable, Iterator, Sequence, Set
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from fleet.errors import AccessError, ConfigurationError, FleetError, NotFoundError
+from fleet.errors import AccessError, ConfigurationError, FleetError, NotFoundError, ResourceError
 from fleet.git import refs
 from fleet.git.command import Git
 from fleet.git.environment import DEFAULT_LIMITS, GitLimits
 from fleet.git.objects import Objects
 from fleet.git.refs import Address
 from fleet.git.tree import Tree
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +209,20 @@ def _fields(listing: bytes) -> Iterator[str]:
 
 BRANCHES = "+refs/heads/*:refs/heads/*"
 TAGS = "+refs/tags/*:refs/tags/*"
+HEADS_LOCK = "pulls"  # of fetches that those of branches do not wait for
+UNTIDY_SECONDS = 3600.0  # before a mirror that could not be tidied is tidied again
+LEFT_SECONDS = 60.0  # since the last write to a file that a stopped transfer left behind
+_LOCKS = ("", HEADS_LOCK)
+# Objects that nothing leads to are dropped after more time than a transfer takes, and are one file until then.
+_PRUNING = ("-c", "gc.pruneExpire=1.hour.ago", "-c", "gc.cruftPacks=true")
 
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """The copy of one remote, in a directory of its own below `cache`."""
+    """The copy of one remote, in a directory of its own below `cache`.
+
+    Users who may open pull requests from forks decide what is fetched for these: `make_room` bounds what is kept of it.
+    """
 
     repository: GitRepository
     address: refs.Address
@@ -255,8 +268,74 @@ class Mirror:
                 "--no-auto-maintenance", "--end-of-options", self.address.url, *(_refspec(spec) for spec in refspecs),
                 protocol=self.address.protocol,
             )  # fmt: skip
-            # every fetch leaves a pack: without this a service would collect thousands
-            self.repository.git.run("tidy the mirror", "-c", "gc.auto=2000", "gc", "--auto", "--quiet")
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """Have git pack what fetches left, at times: a service would collect thousands of packs.
+
+        What was fetched is there also if that fails. So a failure is logged, and not repeated for an hour.
+        """
+        if self._was_untidy:
+            return
+        try:
+            self.repository.git.run("tidy the mirror", *_PRUNING, "-c", "gc.auto=2000", "gc", "--auto", "--quiet")
+        except FleetError as problem:
+            self._untidy_mark.touch()
+            log.warning("%s: %s", self.address, problem.message)
+
+    def make_room(self, most: int) -> None:
+        """Drop what nothing leads to, if the mirror has more than `most` bytes; raise ResourceError if it still has.
+
+        In any case, what transfers left behind that were stopped at a limit is removed.
+        """
+        self._remove_leftovers()
+        if self._count_bytes() <= most:
+            return
+        if not self._was_untidy:
+            with _locked(self.repository.root, HEADS_LOCK), suppress(FleetError):
+                self.repository.git.run("tidy the mirror", *_PRUNING, "gc", "--quiet")
+            if self._count_bytes() <= most:
+                return
+            self._untidy_mark.touch()
+        raise ResourceError(
+            f"the copy of {self.address} on this machine has more than {most} bytes",
+            hint="close pull requests with large files; an hour later there is room again",
+        )
+
+    @property
+    def _untidy_mark(self) -> Path:
+        return self.repository.root.with_suffix(".untidy")
+
+    @property
+    def _was_untidy(self) -> bool:
+        """Return whether the mirror could not be tidied a short time ago."""
+        try:
+            return time.time() - self._untidy_mark.stat().st_mtime < UNTIDY_SECONDS
+        except FileNotFoundError:
+            return False
+
+    def _count_bytes(self) -> int:
+        """Return the size of all files with objects."""
+        size = 0
+        for directory, _, names in os.walk(self.repository.root / "objects"):
+            for name in names:
+                with suppress(FileNotFoundError):  # it was moved or removed meanwhile
+                    size += (Path(directory) / name).stat().st_size
+        return size
+
+    def _remove_leftovers(self) -> None:
+        """Remove what stopped transfers left, which git keeps for weeks; leave it while a fetch is under way."""
+        with ExitStack() as held:
+            try:
+                for lock in _LOCKS:
+                    held.enter_context(_locked(self.repository.root, lock, waits=False))
+            except BlockingIOError:
+                return
+            objects = self.repository.root / "objects"
+            for file in (*objects.glob("pack/tmp_*"), *objects.glob("??/tmp_obj_*")):
+                with suppress(FileNotFoundError):
+                    if time.time() - file.stat().st_mtime > LEFT_SECONDS:
+                        file.unlink()
 
     def only(self, under: str, kept: Set[str]) -> None:
         """Forget all refs below a directory but the kept ones; git drops what nothing leads to in its own time."""
@@ -275,10 +354,13 @@ def _refspec(text: str) -> str:
 
 
 @contextmanager
-def _locked(path: Path, name: str = "") -> Iterator[None]:
-    """Let one process at a time into the block; the lock goes with the process that holds it."""
+def _locked(path: Path, name: str = "", *, waits: bool = True) -> Iterator[None]:
+    """Let one process at a time into the block; the lock goes with the process that holds it.
+
+    Raise BlockingIOError if another one has it and the caller does not wait.
+    """
     with path.with_suffix(f".{name}.lock" if name else ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
 
 
