@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from fleet.errors import ResourceError
 from fleet.evaluate.pool import Pool
 from fleet.forge.comments import approval_command
 from fleet.forge.forge import Action, ForgeRepository, PullRequestEvent
@@ -25,9 +26,10 @@ from fleet.serve.branch import CurrentCommit
 from fleet.serve.commits import EvaluatedCommit, FollowedRepository, evaluate_commit
 from fleet.serve.options import ServeOptions
 from fleet.serve.report import preview_process
+from fleet.serve.report import previews as previews_module
 from fleet.serve.report.attempts import Attempts
 from fleet.serve.report.previews import Previews
-from fleet.testing import Cluster, Forge
+from fleet.testing import Cluster, Forge, GitRemote
 from fleet.testing.forge import PullRequest, Repository
 from fleet.testing.git import git
 from tests.serve.counters import counts
@@ -222,6 +224,24 @@ def test_an_attack_from_a_fork_is_ended_told_and_not_repeated_while_others_are_p
     assert "with the next commit" in body
     asyncio.run(followed(600, lambda counted: previewed(counted, "failure")))
     assert comment_of(attack)["body"] == body, "told again by who came later, and not made again: that takes 600 s"
+
+
+def test_a_full_disk_is_the_matter_of_forks_alone(
+    git_remote: GitRemote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Heads of branches are fetched all the same: whoever pushes them may write to the repository."""
+    root = git_remote.clone(tmp_path / "clone")
+    git(root, "commit", "--quiet", "--allow-empty", "--message", "first")
+    git(root, "push", "--quiet", "origin", "HEAD:main")
+    origin, counted = FollowedRepository(git_remote.url), Counter("previews", "", (), registry=None)
+    previews, mirror = Previews(origin, ServeOptions(), CurrentCommit(), counted), origin.mirror(tmp_path / "cache")
+    mirror.fetch()
+    monkeypatch.setattr(previews_module, "LARGEST_MIRROR", 1)
+    with pytest.raises(ResourceError, match="has more than 1 bytes"):
+        previews._fetch(mirror, "+refs/heads/main:refs/fleet-pulls/1", of_fork=True)
+    previews._fetch(mirror, "+refs/heads/main:refs/fleet-pulls/2", of_fork=False)
+    mirror.fetch()
+    assert mirror.repository.resolve("refs/fleet-pulls/2") == mirror.repository.resolve("main")
 
 
 def test_a_head_is_kept_in_the_mirror_for_as_long_as_its_pull_request_is_open(
