@@ -111,9 +111,18 @@ def _format_in_line(value: object) -> str:
         case list() | tuple():
             return f"[{', '.join(map(_format_in_line, value))}]"
         case str():
-            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+            return _quote(value)
         case _:
             return repr(value)
+
+
+def _quote(text: str) -> str:
+    """Return a text in quotes, in one line and with nothing in it that a reader does not see."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    letters = (
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii") for letter in escaped
+    )
+    return f'"{"".join(letters)}"'
 
 
 MESSAGE = "Take over what runs already"

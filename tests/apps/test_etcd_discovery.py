@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -193,6 +195,18 @@ def test_a_line_that_is_too_long_stays_a_comment() -> None:
     (first, second, third) = [line for line in long.splitlines() if "one one" in line or "import os" in line]
     assert max(map(len, (first, second, third))) <= 120
     assert all(line.startswith("    # ") for line in (first, second, third))
+
+
+@pytest.mark.parametrize("text", ['a\nb = "c"', "\\", "\u202e\U000e0041\x7f\r", "é 'x'"], ids=ascii)
+def test_a_text_that_was_found_is_the_same_in_the_file_whatever_is_in_it(text: str) -> None:
+    made = understood("plain")
+    assert isinstance(made, Candidate)
+    app = made.app.model_copy(update={"version": text})
+    (call,) = [
+        line for line in stack_file("legacy", ["eu-1"], [replace(made, app=app)]).split("\n") if "version=" in line
+    ]
+    value = ast.literal_eval(re.search(r'version=("(?:[^"\\]|\\.)*")', call)[1])  # type: ignore[index]
+    assert (value, call.isprintable()) == (text, True)
 
 
 def test_nodes_and_claims_of_members_are_told() -> None:
