@@ -26,8 +26,8 @@ class Name(NamedTuple):
     name: str
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Name:
-        metadata = found["metadata"]
+    def of(cls, live: Mapping[str, Any]) -> Name:
+        metadata = live["metadata"]
         return cls(metadata.get("namespace", ""), metadata["name"])
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ Listener = Callable[[Change], None]
 class _Ahead:
     """An object that this process wrote and whose watch has not reported it yet."""
 
-    told: Object | None
+    reported: Object | None
     own: set[int]
 
 
@@ -136,28 +136,28 @@ class Cache:
         """Begin a list. The present objects stay until it is complete, so that no reader sees a half-empty cache."""
         self._seen = set()
 
-    def put(self, found: Object) -> None:
+    def put(self, live: Object) -> None:
         """Take in the object as the server reports it. A newer version that is cached already stays."""
-        name, version = Name.of(found), version_of(found)
+        name, version = Name.of(live), version_of(live)
         if self._seen is not None:
             self._seen.add(name)
-        self._advance(found)
+        self._advance(live)
         cached = self._objects.get(name)
         if name in self._ahead:
-            self._catch_up(name, found)
+            self._catch_up(name, live)
         elif cached is None or version_of(cached) < version:
-            self._set(name, found)
-            self._tell(Change(cached, found, version))
+            self._set(name, live)
+            self._tell(Change(cached, live, version))
 
-    def remove(self, found: Object) -> None:
+    def remove(self, live: Object) -> None:
         """Take in the server's report that the object is gone."""
-        self._advance(found)
-        name = Name.of(found)
+        self._advance(live)
+        name = Name.of(live)
         cached = self._objects.get(name)
-        if cached is not None and version_of(cached) <= version_of(found):
+        if cached is not None and version_of(cached) <= version_of(live):
             self._drop(name, cached)
         elif name in self._ahead:
-            self._ahead[name].told = None  # this process created it again, which the watch reports next
+            self._ahead[name].reported = None  # this process created it again, which the watch reports next
 
     def advance(self, version: str) -> None:
         """Take in the server's report that nothing else happened until this version (a bookmark)."""
@@ -192,69 +192,69 @@ class Cache:
             if ours:  # otherwise the watch will report it
                 self._tell(Change(cached, written, version))
 
-    def _catch_up(self, name: Name, found: Object) -> None:
+    def _catch_up(self, name: Name, live: Object) -> None:
         """Take in the watch's report about an object that this process wrote meanwhile.
 
         Another client may have changed it right before that write. Our answer held that change, but looked like our
         own: so each step that the watch reports and that is not ours is passed on, though the object here is newer
         already.
         """
-        ahead, cached, version = self._ahead[name], self._objects[name], version_of(found)
-        before, ahead.told = ahead.told, trimmed(found, self.resource, self._manager)
+        ahead, cached, version = self._ahead[name], self._objects[name], version_of(live)
+        before, ahead.reported = ahead.reported, trim_object(live, self.resource, self._manager)
         if version >= version_of(cached):
             del self._ahead[name]
         if version > version_of(cached):
-            self._set(name, found)
+            self._set(name, live)
         listing = self._seen is not None  # a list leaves out the steps in between
         if listing and (before is None or version_of(before) != version):
-            self._tell(Change(before, found))
+            self._tell(Change(before, live))
         elif not listing and version not in ahead.own:
-            self._tell(Change(before, found, version))
+            self._tell(Change(before, live, version))
 
-    def _belongs(self, found: Object) -> bool:
-        metadata = found["metadata"]
+    def _belongs(self, live: Object) -> bool:
+        metadata = live["metadata"]
         if self.namespace and metadata.get("namespace") != self.namespace:
             return False
         labels = metadata.get("labels", {})
         return all(labels.get(label) == value for label, value in self.labels.items())
 
-    def _advance(self, found: Object) -> None:
+    def _advance(self, live: Object) -> None:
         if self._seen is None:  # objects of a list come in the order of their names, not of time
-            self._version = max(self._version, version_of(found))
+            self._version = max(self._version, version_of(live))
 
-    def _set(self, name: Name, found: Object) -> None:
-        found = trimmed(found, self.resource, self._manager)
+    def _set(self, name: Name, live: Object) -> None:
+        live = trim_object(live, self.resource, self._manager)
         if (cached := self._objects.get(name)) is not None:
             self._unfile(name, cached)
-        self._objects[name] = found
+        self._objects[name] = live
         for index in self._indexes:
-            self._file(index, name, found)
+            self._file(index, name, live)
 
-    def _drop(self, name: Name, known: Object) -> None:
+    def _drop(self, name: Name, cached: Object) -> None:
         del self._objects[name]
         self._ahead.pop(name, None)
-        self._unfile(name, known)
-        self._tell(Change(known, None))
+        self._unfile(name, cached)
+        self._tell(Change(cached, None))
 
     def _tell(self, change: Change) -> None:
         for listener in self.listeners:
             listener(change)
 
-    def _file(self, index: str, name: Name, found: Object) -> None:
-        for value in self._indexes[index](found):
-            self._indexed[index].setdefault(value, {})[name] = found
+    def _file(self, index: str, name: Name, live: Object) -> None:
+        for value in self._indexes[index](live):
+            self._indexed[index].setdefault(value, {})[name] = live
 
-    def _unfile(self, name: Name, known: Object) -> None:
+    def _unfile(self, name: Name, cached: Object) -> None:
         for index, values in self._indexed.items():
-            for value in self._indexes[index](known):
+            for value in self._indexes[index](cached):
                 entries = values.get(value, {})
                 entries.pop(name, None)
                 if not entries:
                     values.pop(value, None)
 
 
-def version_of(found: Object) -> int:
-    return _parse_version(found["metadata"].get("resourceVersion", ""))
+def version_of(live: Object) -> int:
+    return _parse_version(live["metadata"].get("resourceVersion", ""))
 
 
 def _parse_version(version: str) -> int:
@@ -265,15 +265,15 @@ def _parse_version(version: str) -> int:
     return int(version) if version.isdigit() else 0
 
 
-def trimmed(found: Object, resource: Resource, manager: str) -> Object:
+def trim_object(live: Object, resource: Resource, manager: str) -> Object:
     """Add kind and version to an object (lists leave them out), and keep only this manager's managedFields.
 
     The object itself is changed and returned.
     """
-    metadata = found["metadata"]
+    metadata = live["metadata"]
     fields = metadata.pop("managedFields", None)
     own = [entry for entry in fields or () if entry.get("manager") == manager]
     if own:
         metadata["managedFields"] = own
-    found["apiVersion"], found["kind"] = resource.api_version, resource.kind
-    return found
+    live["apiVersion"], live["kind"] = resource.api_version, resource.kind
+    return live

@@ -189,7 +189,7 @@ class Controller:
             cache.listeners.remove(notice)
             cache.unindex(self.keys)
 
-        cache.index(self.keys, lambda found: map(str, watch.of(found)))
+        cache.index(self.keys, lambda live: map(str, watch.of(live)))
         for name, index in watch.indexes.items():
             cache.index(name, index)
         cache.listeners.append(notice)
@@ -284,7 +284,7 @@ class Controller:
         began = time.monotonic()
         ended: Result | BaseException | None
         request = Request(self, item.key, self.queue.failures(item.key) + 1, view)
-        view.told = str(request.blocked or "")
+        view.last_blocked = str(request.blocked or "")
         versions = self._meanwhile[item.key] = set()
         token = in_pass.set(True)
         try:

@@ -18,16 +18,16 @@ from fleet.objects.resource import Resource
 Mapping = Callable[[dict[str, Any]], Iterable[Name]]
 
 
-def itself(found: dict[str, Any]) -> Iterable[Name]:
+def itself(live: dict[str, Any]) -> Iterable[Name]:
     """Map an object to itself."""
-    return (Name.of(found),)
+    return (Name.of(live),)
 
 
 def owner(resource: Resource) -> Mapping:
     """Return a mapping to the object of that kind that controls it, by ownerReferences of any version of the group."""
 
-    def controller_of(found: dict[str, Any]) -> Iterable[Name]:
-        metadata = found["metadata"]
+    def controller_of(live: dict[str, Any]) -> Iterable[Name]:
+        metadata = live["metadata"]
         for reference in metadata.get("ownerReferences", ()):
             group = reference["apiVersion"].rpartition("/")[0]
             if reference.get("controller") and (group, reference["kind"]) == (resource.group, resource.kind):
@@ -42,8 +42,8 @@ def label(name: str) -> Mapping:
     It is for children that must outlive their owner.
     """
 
-    def named_by_label(found: dict[str, Any]) -> Iterable[Name]:
-        metadata = found["metadata"]
+    def named_by_label(live: dict[str, Any]) -> Iterable[Name]:
+        metadata = live["metadata"]
         value = metadata.get("labels", {}).get(name)
         if value:
             yield Name(metadata.get("namespace", ""), value)

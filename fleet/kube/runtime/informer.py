@@ -71,7 +71,7 @@ class Informer:
             except TooMuchError as much:
                 self.cache.clear()
                 self.loop.version = ""
-                self._failed(much)
+                self._set_problem(much)
                 log.warning("%s: %s", self, much.message)
                 await asyncio.sleep(REST_SECONDS)
 
@@ -89,7 +89,7 @@ class Informer:
         return self.cache.synced and (self.problem is None or time.monotonic() - self.since < LATE)
 
     @property
-    def said(self) -> str:
+    def reason(self) -> str:
         """Return the problem in the server's own words, if it gave a reason for a refusal."""
         context = errors.asked("GET", self.cache.resource.collection(self.cache.namespace))
         return (
@@ -99,7 +99,7 @@ class Informer:
     def _take(self, event: WatchEvent | Interruption) -> None:
         if isinstance(event, Interruption):
             if event.problem:
-                self._failed(event.problem)
+                self._set_problem(event.problem)
             if self.problem and event.failures in (1, 10, 100):
                 log.warning("%s: %s", self, self.problem.message)
             return
@@ -136,7 +136,7 @@ class Informer:
             self.problem = None
             self._turn()
 
-    def _failed(self, problem: FleetError) -> None:
+    def _set_problem(self, problem: FleetError) -> None:
         if type(self.problem) is not type(problem):
             self.since = time.monotonic()
         self.problem = problem
@@ -189,7 +189,7 @@ class InformerPool:
             cache = Cache(resource, namespace=namespace, labels=labels, manager=self._manager)
             informer = Informer(self._client, cache, self._silence, share=Share(budget))
             shared = self._shared[key] = _Shared(informer, asyncio.create_task(informer.run()))
-            shared.task.add_done_callback(self._ended)
+            shared.task.add_done_callback(self._note_end)
         shared.users += 1
         return shared.follower
 
@@ -209,7 +209,7 @@ class InformerPool:
         await asyncio.gather(*tasks, *self._ending, return_exceptions=True)
         self.failed.cancel()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _note_end(self, task: asyncio.Task[None]) -> None:
         self._ending.discard(task)
         if not task.cancelled() and (problem := task.exception()) is not None and not self.failed.done():
             self.failed.set_exception(problem)

@@ -130,7 +130,7 @@ class Operator:
             {controller.name: controller.queue for controller in controllers},
             {controller.name: controller.workers for controller in controllers},
             self._leads,
-            self._watched,
+            self._list_watched_kinds,
         )
 
     def stop(self) -> None:
@@ -192,7 +192,7 @@ class Operator:
 
             await (self._election.run(lead, self._stop) if self._election else lead())
 
-    def _watched(self) -> dict[str, bool]:
+    def _list_watched_kinds(self) -> dict[str, bool]:
         """Return, for each kind that is watched in all namespaces, by kubectl's name, whether it is being watched."""
         return {informer.cache.resource.title: informer.is_watching for informer in self.followers}
 

@@ -39,7 +39,7 @@ def interrupting(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
     """Interrupt passes that hold the loop, while the block lasts. Only in the main thread, whose loop it is."""
     ticks = 0
 
-    def turned() -> None:
+    def note_turn() -> None:
         nonlocal ticks
         ticks = 0
 
@@ -47,9 +47,9 @@ def interrupting(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
         nonlocal ticks
         ticks += 1
         if ticks == 1:
-            loop.call_soon_threadsafe(turned)
+            loop.call_soon_threadsafe(note_turn)
         elif ticks > HELD_SECONDS and in_pass.get():
-            ticks = 1  # `turned` is on its way
+            ticks = 1  # `note_turn` is on its way
             raise HeldError
 
     before = signal.signal(signal.SIGPROF, tick)

@@ -43,26 +43,26 @@ class Watch:
 class NoRightsError(AccessError):
     """Error for kinds (plurals) that the server does not let us see in a namespace ("": in all).
 
-    `said` is the server's answer.
+    `reason` is the server's answer.
     """
 
-    def __init__(self, namespace: str, kinds: tuple[str, ...], said: str, hint: str | None) -> None:
+    def __init__(self, namespace: str, kinds: tuple[str, ...], reason: str, hint: str | None) -> None:
         where = f"in namespace {namespace}" if namespace else "in the cluster"
-        super().__init__(f"no right to list and watch {', '.join(kinds)} {where}: {said}", hint=hint)
+        super().__init__(f"no right to list and watch {', '.join(kinds)} {where}: {reason}", hint=hint)
         self.namespace = namespace
         self.kinds = kinds
-        self.said = said
+        self.reason = reason
 
 
 class NotSeenError(ResourceError):
     """Error for kinds (plurals) that could not be listed in a namespace, for another reason than rights."""
 
-    def __init__(self, namespace: str, kinds: tuple[str, ...], said: str) -> None:
+    def __init__(self, namespace: str, kinds: tuple[str, ...], reason: str) -> None:
         where = f"in namespace {namespace}" if namespace else "in the cluster"
-        super().__init__(f"cannot see {', '.join(kinds)} {where}: {said}")
+        super().__init__(f"cannot see {', '.join(kinds)} {where}: {reason}")
         self.namespace = namespace
         self.kinds = kinds
-        self.said = said
+        self.reason = reason
 
 
 class View:
@@ -73,7 +73,7 @@ class View:
         self.followers = followers
         self.caches = [follower.cache for follower in followers.values()]
         self.passes = 0  # under way
-        self.told: str | None = None  # the last `blocked` that passes knew; None before the first
+        self.last_blocked: str | None = None  # the last `blocked` that passes knew; None before the first
         self._opened = time.monotonic() if opened is None else opened
 
     def cache(self, resource: Resource) -> Cache:
@@ -104,8 +104,8 @@ class View:
         denied = [follower for follower in missing if isinstance(follower.problem, AccessError)]
         kinds = tuple(follower.cache.resource.plural for follower in denied or missing)
         if denied and denied[0].problem:
-            return NoRightsError(self.namespace, kinds, denied[0].said, denied[0].problem.hint)
-        reason = next((follower.said for follower in missing if follower.problem), "the lists are not complete yet")
+            return NoRightsError(self.namespace, kinds, denied[0].reason, denied[0].problem.hint)
+        reason = next((follower.reason for follower in missing if follower.problem), "the lists are not complete yet")
         return NotSeenError(self.namespace, kinds, reason)
 
 
@@ -156,11 +156,11 @@ class Views:
         self._all = View("", self.wide)
         self._own = self.wide[watches[0].resource].cache
         if self._local:
-            self._own.index(NAMESPACE, lambda found: (Name.of(found).namespace,))
-            self._own.listeners.append(self._moved)
+            self._own.index(NAMESPACE, lambda live: (Name.of(live).namespace,))
+            self._own.listeners.append(self._follow_namespace)
         else:
             for follower in self.wide.values():
-                follower.turns.append(lambda: self._turned(self._all))
+                follower.turns.append(lambda: self._wake_if_changed(self._all))
 
     @contextlib.contextmanager
     def use(self, namespace: str) -> Iterator[View]:
@@ -177,7 +177,7 @@ class Views:
         for timer in self._closing.values():
             timer.cancel()
 
-    def _moved(self, change: Change) -> None:
+    def _follow_namespace(self, change: Change) -> None:
         """Open or close the view of a namespace after an object of the controller's kind came, changed or went."""
         namespace = Name.of(change.object).namespace
         if self._own.has(NAMESPACE, namespace):
@@ -201,7 +201,7 @@ class Views:
         view = self._views[namespace] = View(namespace, followers)
 
         def turn() -> None:
-            self._turned(view)
+            self._wake_if_changed(view)
 
         for follower in followers.values():
             follower.turns.append(turn)
@@ -210,13 +210,13 @@ class Views:
             self._close_later(namespace)
         return view
 
-    def _turned(self, view: View) -> None:
+    def _wake_if_changed(self, view: View) -> None:
         """Queue the passes of a view whose `blocked` is not what they last knew."""
         if view.ready_in():
             return
         state = str(view.blocked() or "")
-        if state != view.told:
-            view.told = state
+        if state != view.last_blocked:
+            view.last_blocked = state
             self._wake(view.namespace)
 
     def _close_later(self, namespace: str) -> None:

@@ -67,12 +67,12 @@ class Writer:
         another object or it changed.
         """
         manifest = {"apiVersion": resource.api_version, "kind": resource.kind, **manifest}
-        if not subresource and (cached := self._as_wanted(resource, manifest)) is not None:
+        if not subresource and (cached := self._find_unchanged(resource, manifest)) is not None:
             return cached
         path = resource.path(manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"])
         if subresource:
             path = f"{path}/{subresource}"
-        before = self._cached(resource, Name.of(manifest))
+        before = self._find_cached(resource, Name.of(manifest))
         answer = await self.client.request(
             "PATCH",
             f"{path}?fieldManager={self._manager}&force={'true' if force else 'false'}",
@@ -86,17 +86,17 @@ class Writer:
         self._learn(resource, written, answer.status == CREATED or made_by_us(before, written, self._manager))
         return written
 
-    async def status(self, resource: Resource, found: Object, status: dict[str, Any], *, force: bool = True) -> Object:
+    async def status(self, resource: Resource, live: Object, status: dict[str, Any], *, force: bool = True) -> Object:
         """Write the object's status, unless it is the same already."""
-        if found.get("status") == status:
-            return found
-        own = found["metadata"]
+        if live.get("status") == status:
+            return live
+        own = live["metadata"]
         metadata = {name: own[name] for name in ("name", "namespace", "uid") if name in own}
         return await self.apply(resource, {"metadata": metadata, "status": status}, force=force, subresource="status")
 
-    async def delete(self, resource: Resource, found: Object, *, propagation: str = "Background") -> bool:
+    async def delete(self, resource: Resource, live: Object, *, propagation: str = "Background") -> bool:
         """Delete the object as it was read. Return False if it is gone; raise ConflictError if it has changed."""
-        own = found["metadata"]
+        own = live["metadata"]
         answer = await objects.delete(
             self.client,
             resource,
@@ -112,7 +112,7 @@ class Writer:
             self._learn(resource, answer.body, True)  # it has finalizers, so it stays, marked as deleted
         return answer.status < 300
 
-    def _as_wanted(self, resource: Resource, manifest: Object) -> Object | None:
+    def _find_unchanged(self, resource: Resource, manifest: Object) -> Object | None:
         """Return the cached object if applying would change nothing; None if that is uncertain: the server is asked."""
         name, own = Name.of(manifest), manifest["metadata"]
         for cache in self._of(resource):
@@ -133,7 +133,7 @@ class Writer:
         kind = (resource.group, resource.kind)
         return (cache for cache in self._caches if (cache.resource.group, cache.resource.kind) == kind)
 
-    def _cached(self, resource: Resource, name: Name) -> Object | None:
+    def _find_cached(self, resource: Resource, name: Name) -> Object | None:
         return next((cached for cache in self._of(resource) if (cached := cache.get(*name))), None)
 
     def _learn(self, resource: Resource, written: Object, ours: bool) -> None:

@@ -128,7 +128,7 @@ def test_rights_in_one_namespace_are_used_there_and_missed_in_the_other_until_th
             (problem,) = blocked
             assert isinstance(problem, kube.NoRightsError)
             assert (problem.namespace, problem.kinds) == (site.other, ("configmaps",))
-            assert problem.said == words
+            assert problem.reason == words
             await asyncio.to_thread(site.allow, site.other)
             await eventually("b", lambda: asyncio.to_thread(lambda: site.text(site.other, "b") == "Hello, world!"), 90)
             assert len(blocked) == 1, "told once"
