@@ -15,8 +15,7 @@ fleet; the bare look, which only lists and reads, takes more than a twentieth of
 
 The goal of a sync of one change is 2.5 times the bare PATCH and one evaluation of the stack (warm: no process is
 started for it) together, measured in the same round; the sync evaluates twice. Whether it grows with what the
-repository has besides is measured at the end: one change of the 1,000 apps beside 100 and beside 10,000 objects in ten
-other stacks, all of which a sync looks at, for drift. That part alone is `python -m tests.bench beside`.
+repository has besides is measured by `python -m tests.bench beside`.
 
 Two workloads: `apps` (an Etcd, a ConfigMap, a ServiceAccount and a Role each) and `plain` (four ConfigMaps each: the
 cheapest for a server and so the hardest comparison). After each side everything is removed, and the sides take turns.
@@ -40,7 +39,7 @@ from fleet.evaluate.evaluation import evaluate
 from fleet.evaluate.pool import Pool
 from fleet.lab import Lab
 from fleet.repository import Repository
-from tests.bench import bare, beside, workload
+from tests.bench import bare, workload
 from tests.bench.command import Took, fleet_command, run
 from tests.bench.figure import Figure, at_least, at_most, in_turns
 from tests.bench.place import CLUSTER, api_server, clear
@@ -56,7 +55,6 @@ def figures() -> Iterator[Figure]:
         for kind in ("apps", "plain"):
             bench = Bench(lab, kind, workload.write(Path(directory) / kind, kind))
             yield from bench.figures()
-    yield from beside.figures()
 
 
 class Bench:
