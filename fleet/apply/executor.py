@@ -65,7 +65,7 @@ async def apply(
         tell(result)
         return result
 
-    held = {step.key for step in plan.having(*APPLIED) if hold.concerns(step)} if hold else set()
+    delayed = {step.key for step in plan.having(*APPLIED) if hold.concerns(step)} if hold else set()
 
     async def do(key: Key) -> StepResult:
         result_before = results.get(key)
@@ -93,7 +93,7 @@ async def apply(
                 rank=order.rank,
                 workers=client.concurrency,
                 hold=wait,
-                delayed=held,
+                delayed=delayed,
             )
         results.update(done_results)
 

@@ -83,12 +83,12 @@ def _defined_kinds(step: Step) -> list[tuple[str, str]]:
 
 def _refuse_cycles(before: Mapping[Key, set[Key]]) -> None:
     """Refuse steps that wait for each other: they would never be done."""
-    waiting = {key: set(others) for key, others in before.items()}
+    waiting = {key: set(predecessors) for key, predecessors in before.items()}
     after: dict[Key, list[Key]] = {}
-    for key, others in before.items():
-        for other in others:
+    for key, predecessors in before.items():
+        for other in predecessors:
             after.setdefault(other, []).append(key)
-    free = [key for key, others in waiting.items() if not others]
+    free = [key for key, predecessors in waiting.items() if not predecessors]
     while free:
         key_done = free.pop()
         waiting.pop(key_done)

@@ -89,12 +89,12 @@ class Execution:
                 return await self._delete(step)
             return await self._apply(step)
         except ConflictError as error:
-            return StepResult(step, StepState.CONFLICT, error=await self._told(error, step))
+            return StepResult(step, StepState.CONFLICT, error=await self._complete_error(error, step))
         except FleetError as error:
             certain = not isinstance(error, UnansweredError)
-            return StepResult(step, StepState.FAILED, error=await self._told(error, step), certain=certain)
+            return StepResult(step, StepState.FAILED, error=await self._complete_error(error, step), certain=certain)
 
-    async def _told(self, error: FleetError, step: Step) -> FleetError:
+    async def _complete_error(self, error: FleetError, step: Step) -> FleetError:
         """Add the place in the user's files, and remove secret values that a server quotes in its refusal."""
         if step.manifest:
             secrecy = await secret_fields_for(self._client, [step])
@@ -165,7 +165,7 @@ class Execution:
         """
         path = resource.path(step.key.namespace, step.key.name)
         refusal = errors.error_of_response(
-            self._client.place, errors.asked("PATCH", path), response.status, response.body
+            self._client.place, errors.request_context("PATCH", path), response.status, response.body
         )
         if step.verb is Verb.CREATE and response.status == 422:
             raise refusal

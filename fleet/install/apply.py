@@ -109,7 +109,9 @@ async def apply(client: Client, manifest: Object, live: Object | None) -> Object
         # An earlier try of this very request may have been the one, if its answer was lost; else another was quicker.
         current = await get(client, key)
         if current is None or not is_ours(current):
-            raise errors.error_of_response(client.place, errors.asked("PATCH", path), answer.status, answer.body)
+            raise errors.error_of_response(
+                client.place, errors.request_context("PATCH", path), answer.status, answer.body
+            )
         return ObjectOutcome(key, "updated" if live else "created")
     if live is None:
         return ObjectOutcome(key, "created")

@@ -171,7 +171,7 @@ Object = dict[str, Any]
 async def drop_managers(
     client: Client,
     resource: Resource,
-    found: Object,
+    known_object: Object,
     leaves: Callable[[Entry], bool],
     *,
     by: str,
@@ -179,10 +179,10 @@ async def drop_managers(
 ) -> Object:
     """Remove the managedFields entries that `leaves` matches, change `more` in the metadata, and return the object.
 
-    `found` says which object it is, by name and UID. The list is read again, and swapped only if it has not changed
-    since; ConflictError if the object is another one or changed meanwhile.
+    `known_object` says which object it is, by name and UID. The list is read again, and swapped only if it has not
+    changed since; ConflictError if the object is another one or changed meanwhile.
     """
-    own = found["metadata"]
+    own = known_object["metadata"]
     path = resource.path(own.get("namespace", ""), own["name"])
     title = f"{resource.kind} {own['name']}"
     live: Object = (await client.request("GET", path)).body

@@ -60,7 +60,7 @@ class PluginCredentials(Plain):
         return f"Bearer {self._given.token}" if self._given.token and not static and self._is_private else static
 
     @property
-    def expired(self) -> bool:
+    def is_expired(self) -> bool:
         expiry = self._given.expiry
         return expiry is not None and expiry <= datetime.datetime.now(tz=datetime.UTC) + EARLY
 

@@ -29,7 +29,7 @@ from fleet.errors import FleetError
 from fleet.kube.client import errors, limits
 from fleet.kube.client.connection import Check, StreamedResponse
 from fleet.kube.client.credentials import Credentials
-from fleet.kube.client.errors import BrokenError, RequestTarget, may_pass, refused
+from fleet.kube.client.errors import BrokenError, RequestTarget, find_complaints, may_pass
 from fleet.kube.client.kubeconfig import Headers
 from fleet.kube.client.limits import ConcurrencyLimit, Patience
 from fleet.kube.client.pool import ConnectionPool, allow
@@ -140,7 +140,7 @@ class Client:
     def _open(self) -> None:
         """Make connections with the present credentials. Requests under way end on the old ones."""
         self._shut()
-        credentials = self._opened
+        credentials = self._open_credentials
         self._pool = ConnectionPool(
             credentials.server,
             credentials.tls,
@@ -172,7 +172,7 @@ class Client:
         from fleet.kube.client.session import Session  # noqa: PLC0415 - slow to load, see there
 
         if self._session is None:
-            self._session = Session(self._opened, self._headers)
+            self._session = Session(self._open_credentials, self._headers)
         return self._session
 
     async def discovery(self) -> Discovery:
@@ -231,7 +231,9 @@ class Client:
             except OSError as problem:  # TimeoutError is one
                 wait = limits.retry_delay(attempt, None, self._patience)
                 if not may_pass(problem) or self._out_of_patience(began, wait):
-                    raise errors.error_of_connection(self.place, errors.asked(method, path), problem) from problem
+                    raise errors.error_of_connection(
+                        self.place, errors.request_context(method, path), problem
+                    ) from problem
                 repeated = repeated or not isinstance(problem, BrokenError) or problem.sent
                 await asyncio.sleep(wait)
                 continue
@@ -246,16 +248,16 @@ class Client:
                 continue
             if 300 <= status < 400:
                 location = answer_headers.get("Location") or ""
-                raise errors.error_of_redirect(self.place, errors.asked(method, path), status, location)
+                raise errors.error_of_redirect(self.place, errors.request_context(method, path), status, location)
             if status in expect:
                 return Response(status, _decode(raw), answer_headers, repeated)
             if status == limits.OVERLOADED:
                 self._gate.narrow()
             wait = limits.retry_delay(attempt, limits.retry_after(answer_headers.get("Retry-After")), self._patience)
-            if status == 500 and refused(status, errors.error_text(_decode(raw))):
-                raise errors.error_of_response(self.place, errors.asked(method, path), status, _decode(raw))
+            if status == 500 and find_complaints(status, errors.error_text(_decode(raw))):
+                raise errors.error_of_response(self.place, errors.request_context(method, path), status, _decode(raw))
             if not limits.is_worth_retrying(status, attempt, self._patience) or self._out_of_patience(began, wait):
-                raise errors.error_of_response(self.place, errors.asked(method, path), status, _decode(raw))
+                raise errors.error_of_response(self.place, errors.request_context(method, path), status, _decode(raw))
             repeated = repeated or status in limits.UNSETTLED
             await asyncio.sleep(wait)
 
@@ -263,7 +265,7 @@ class Client:
         self, method: str, path: str, data: bytes | None, headers: Headers, check: Check = allow
     ) -> RawResponse:
         """Send a request once; before each piece of a write goes out, `check` is called."""
-        headers = await self._authorized(headers)
+        headers = await self._add_credentials(headers)
         if method == "GET":
             return await self._connections.read(path, headers)
         return await self._connections.write(method, path, data or b"", headers, check)
@@ -276,14 +278,14 @@ class Client:
         error, BrokenError or TimeoutError if there is no answer.
         """
         async with contextlib.AsyncExitStack() as stack:
-            headers = await self._authorized({})
+            headers = await self._add_credentials({})
             response = await stack.enter_async_context(self._connections.stream(path, headers, silence))
             if response.status == UNAUTHORIZED:
                 await self._renew(headers)
-                headers = await self._authorized({})
+                headers = await self._add_credentials({})
                 response = await stack.enter_async_context(self._connections.stream(path, headers, silence))
             if response.status >= 300:
-                context, body = errors.asked("GET", path), _decode(await response.read())
+                context, body = errors.request_context("GET", path), _decode(await response.read())
                 if response.status < 400:
                     location = response.headers.get("Location") or ""
                     raise errors.error_of_redirect(self.place, context, response.status, location)
@@ -298,10 +300,10 @@ class Client:
         """Yield a connection both ways, for commands in pods. It does not count towards the concurrency limit."""
         import aiohttp  # noqa: PLC0415 - slow to load, see session
 
-        context, renewed = errors.asked("GET", path), False
+        context, renewed = errors.request_context("GET", path), False
         async with contextlib.AsyncExitStack() as stack:
             while True:
-                headers = await self._authorized({"Accept": "*/*"})  # a request for JSON is refused
+                headers = await self._add_credentials({"Accept": "*/*"})  # a request for JSON is refused
                 try:
                     socket = await stack.enter_async_context(self._aiohttp().websocket(path, headers, protocols))
                     break
@@ -317,10 +319,10 @@ class Client:
                     raise errors.error_of_connection(self.place, context, problem) from problem
             yield socket
 
-    async def _authorized(self, headers: Headers) -> Headers:
+    async def _add_credentials(self, headers: Headers) -> Headers:
         """Return the headers with the credentials and the account, which every request has, however it is sent."""
-        credentials = self._opened
-        if credentials.expired:
+        credentials = self._open_credentials
+        if credentials.is_expired:
             await self._renew(self._proof(credentials))
         headers.update(impersonation_headers(credentials.impersonation))
         headers.update(self._proof(credentials))
@@ -333,9 +335,9 @@ class Client:
 
     async def _renew(self, used: Headers) -> None:
         """Renew the credentials, once for all requests that were refused with the old ones."""
-        credentials = self._opened
+        credentials = self._open_credentials
         async with self._renewal:
-            if credentials.authorization != used.get("Authorization") and not credentials.expired:
+            if credentials.authorization != used.get("Authorization") and not credentials.is_expired:
                 return
             if await credentials.renew():
                 self._open()
@@ -345,7 +347,7 @@ class Client:
         return time.monotonic() - begun + wait > patience.seconds
 
     @property
-    def _opened(self) -> Credentials:
+    def _open_credentials(self) -> Credentials:
         if self._credentials is None:
             raise RuntimeError("the client is not open: use it as `async with Client.of(…) as client`")
         return self._credentials

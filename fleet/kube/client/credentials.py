@@ -58,7 +58,7 @@ class Credentials(ABC):
         return Plain(ContextAccess("", cluster, Section({"tokenFile": str(token)}, SERVICE_ACCOUNT)))
 
     @property
-    def expired(self) -> bool:
+    def is_expired(self) -> bool:
         """Return whether they have expired or are about to."""
         return False
 

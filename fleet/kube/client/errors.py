@@ -24,7 +24,7 @@ _UNDECODED = "failed to convert new object ("  # of a value that the server's Go
 _BUILT_IN = frozenset({"", "apps", "batch", "autoscaling", "policy", "extensions"})
 
 
-def refused(status: int, message: str) -> list[str]:
+def find_complaints(status: int, message: str) -> list[str]:
     """Return what is wrong with each field, as `spec.replica: field not declared in schema`; [] for another failure.
 
     Of a value that cannot be decoded the server does not say which it is.
@@ -38,12 +38,12 @@ def refused(status: int, message: str) -> list[str]:
 
 
 def path_of(complaint: str) -> str:
-    """Return the field of one of the lines of `refused`; "" if it names none."""
+    """Return the field of one of the lines of `find_complaints`; "" if it names none."""
     field = complaint.partition(": ")[0]
     return "" if " " in field else field
 
 
-def dropped_fields(group: str, manifest: dict[str, Any], found: dict[str, Any]) -> list[str]:
+def dropped_fields(group: str, manifest: dict[str, Any], stored: dict[str, Any]) -> list[str]:
     """Return the fields of a custom resource that were sent and are not in the answer.
 
     Built-in kinds do not drop fields in this way.
@@ -53,21 +53,21 @@ def dropped_fields(group: str, manifest: dict[str, Any], found: dict[str, Any]) 
     missing: list[str] = []
     for name, value in manifest.items():
         if name not in ("apiVersion", "kind", "metadata", "status"):
-            _collect_missing(value, found.get(name), name, missing)
+            _collect_missing(value, stored.get(name), name, missing)
     return missing
 
 
-def _collect_missing(sent: Any, kept: Any, path: str, missing: list[str]) -> None:
-    if isinstance(sent, dict) and isinstance(kept, dict):
+def _collect_missing(sent: Any, stored: Any, path: str, missing: list[str]) -> None:
+    if isinstance(sent, dict) and isinstance(stored, dict):
         for name, value in sent.items():
-            if name in kept:
-                _collect_missing(value, kept[name], fields.child_path(path, name), missing)
+            if name in stored:
+                _collect_missing(value, stored[name], fields.child_path(path, name), missing)
             else:
                 missing.append(fields.child_path(path, name))
-    elif isinstance(sent, list) and isinstance(kept, list) and len(sent) == len(kept):
-        for position, (item, kept_item) in enumerate(zip(sent, kept, strict=True)):
-            _collect_missing(item, kept_item, f"{path}[{position}]", missing)
-    elif kept is None:
+    elif isinstance(sent, list) and isinstance(stored, list) and len(sent) == len(stored):
+        for position, (item, stored_item) in enumerate(zip(sent, stored, strict=True)):
+            _collect_missing(item, stored_item, f"{path}[{position}]", missing)
+    elif stored is None:
         missing.append(path)
 
 
@@ -145,7 +145,7 @@ GRANTS = "is attempting to grant RBAC permissions not currently held"
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
-def asked(method: str, path: str) -> RequestContext:
+def request_context(method: str, path: str) -> RequestContext:
     """Return what a request asks for: the inverse of a resource's path.
 
     For other paths (discovery, /version) the path is the resource.
@@ -169,7 +169,7 @@ def asked(method: str, path: str) -> RequestContext:
 def error_of_response(place: RequestTarget, what: RequestContext, status: int, body: Any) -> FleetError:
     """Return the error for an answer that is not a success."""
     message = error_text(body) or f"HTTP {status}"
-    if complaints := refused(status, message):
+    if complaints := find_complaints(status, message):
         return ResourceError(
             f"{place} does not take {what.resource} {what.title}: {'; '.join(complaints)}",
             hint=f"is it spelled right? kubectl explain {what.resource.partition('.')[0]} --recursive{place.flag}",

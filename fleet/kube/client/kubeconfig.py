@@ -96,7 +96,7 @@ class ContextAccess:
             headers[f"Impersonate-Extra-{quote(name, safe=_HEADER_SIGNS)}"] = tuple(extra)
         return headers
 
-    def checked(self) -> ContextAccess:
+    def check(self) -> ContextAccess:
         """Return this access. Raise ValueError or TypeError for what kubectl refuses.
 
         Of two answers to one question, neither is taken.
@@ -181,7 +181,7 @@ def read_kubeconfig(path: Path | None = None, context: str | None = None) -> Con
             if settings.get("user")
             else Section({}, entry.directory)
         )
-        return ContextAccess(str(name), _unwrap_section(cluster, "cluster"), _unwrap_section(user, "user")).checked()
+        return ContextAccess(str(name), _unwrap_section(cluster, "cluster"), _unwrap_section(user, "user")).check()
     except (ValueError, TypeError, AttributeError) as problem:
         raise unusable_kubeconfig(where, context, problem) from problem
 

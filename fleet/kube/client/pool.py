@@ -97,13 +97,13 @@ class ConnectionPool:
         """Send a GET and return its answer, which may come compressed. Raise BrokenError if there is none."""
         request = self._request("GET", path, {**self._read_headers, **headers})
         while True:
-            kept = self._kept()
-            connection = kept or await self._connect()
+            idle = self._take_idle()
+            connection = idle or await self._connect()
             try:
                 await connection.send(request, ResponseParser(takes_gzip=True), READ_SECONDS)
                 return await connection.read_answer()
             except StaleError:
-                if kept is None:
+                if idle is None:
                     raise
             finally:
                 self._release(connection)
@@ -115,7 +115,7 @@ class ConnectionPool:
         no answer.
         """
         request = self._request(method, path, {**headers, "Content-Length": str(len(data))}) + data
-        connection = self._kept() or await self._connect()
+        connection = self._take_idle() or await self._connect()
         try:
             await connection.send(request, ResponseParser(), READ_SECONDS, check)
             return await connection.read_answer()
@@ -142,14 +142,14 @@ class ConnectionPool:
 
     async def _open_stream(self, request: bytes, silence: float) -> HttpConnection:
         while True:
-            kept = self._kept()
-            connection = kept or await self._connect()
+            idle = self._take_idle()
+            connection = idle or await self._connect()
             try:
                 await connection.send(request, ResponseParser(), silence)
                 await connection.read_head()
             except StaleError:
                 self._release(connection)
-                if kept is None:
+                if idle is None:
                     raise
             except BaseException:
                 self._release(connection)
@@ -172,7 +172,7 @@ class ConnectionPool:
         else:
             connection.drop()
 
-    def _kept(self) -> HttpConnection | None:
+    def _take_idle(self) -> HttpConnection | None:
         while self._idle:
             connection = self._idle.pop()
             if connection.is_open:

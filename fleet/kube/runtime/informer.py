@@ -91,7 +91,7 @@ class Informer:
     @property
     def reason(self) -> str:
         """Return the problem in the server's own words, if it gave a reason for a refusal."""
-        context = errors.asked("GET", self.cache.resource.collection(self.cache.namespace))
+        context = errors.request_context("GET", self.cache.resource.collection(self.cache.namespace))
         return (
             self.problem.message.removeprefix(f"{self.client.place}: no right to {context}: ") if self.problem else ""
         )

@@ -378,7 +378,7 @@ def test_a_request_that_is_refused_is_sent_again_with_new_credentials(
 
         async def run() -> bytes:
             async with Client.of(path, "ctx") as client:
-                assert client._opened.authorization == "Bearer old"
+                assert client._open_credentials.authorization == "Bearer old"
                 token.write_text("new")
                 if what == "watch":
                     async with client.stream(WATCH, silence=5) as answer:

@@ -216,7 +216,7 @@ def test_an_early_refusal_of_a_long_request_is_its_answer() -> None:
         listening = await asyncio.start_server(handle, "127.0.0.1", 0)
         pool = ConnectionPool(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}", None, None, {})
         assert (await send(pool, b"x" * 50_000_000))[0] == 413
-        assert pool._kept() is None
+        assert pool._take_idle() is None
         listening.close()
 
     asyncio.run(run())
