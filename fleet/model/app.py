@@ -40,13 +40,16 @@ class Connection:
         return f"{self.scheme}://{self.host}:{self.port}"
 
     def ref(self, key: str | None = None) -> SecretRef:
-        """The Secret, or one key of it, as a reference; a stack has no values of it."""
+        """Return a reference to the Secret, or to one key of it; a stack has no values of it."""
         from fleet.model.app_settings import SecretRef  # noqa: PLC0415 - brings pydantic, which this does without
 
         return SecretRef(self.secret, key)
 
     def secret_key(self, key: str) -> dict[str, Any]:
-        """For a container's environment: `{"name": "PASSWORD", "valueFrom": db.connection.secret_key("password")}`."""
+        """Return a reference for a container's environment.
+
+        `{"name": "PASSWORD", "valueFrom": db.connection.secret_key("password")}`
+        """
         return {"secretKeyRef": {"name": self.secret, "key": key}}
 
 
@@ -117,7 +120,7 @@ class App(Resource, frozen=True):
 
     @classmethod
     def kind(cls) -> str:
-        """The Kubernetes kind: the name of the class."""
+        """Return the Kubernetes kind: the name of the class."""
         return cls.__name__
 
     @property
@@ -161,7 +164,7 @@ class App(Resource, frozen=True):
         return "tcp"
 
     def spec(self) -> dict[str, Any]:
-        """The custom resource's spec: only what was said, in Kubernetes' form."""
+        """Return the custom resource's spec: only the fields that the user set, in Kubernetes' form."""
         fields = self.model_dump(by_alias=True, exclude_unset=True, exclude_none=True, exclude=set(IDENTITY))
         return {**fields, ADOPTION: self.adoption.dump()} if self.adoption else fields
 
@@ -177,7 +180,7 @@ class App(Resource, frozen=True):
             fields = {**spec, **identity}
             app = cls.model_validate(fields, by_alias=True, by_name=False, context={STORED: True})
         except ValidationError as error:
-            config_error = cls._refused(error, by_alias=True)
+            config_error = cls._make_error(error, by_alias=True)
             raise ConfigurationError(
                 f"{Key.of(manifest)}: {config_error.message}",
                 hint=config_error.hint,

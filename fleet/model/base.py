@@ -79,11 +79,11 @@ class Rule:
         if self.holds is None:
             return schema
 
-        def checked(value: Any) -> Any:
+        def check(value: Any) -> Any:
             self.check(value)
             return value
 
-        return core_schema.no_info_after_validator_function(checked, schema)
+        return core_schema.no_info_after_validator_function(check, schema)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         json_schema = handler(schema)
@@ -151,19 +151,19 @@ class Model(BaseModel, frozen=True):
 
         def __init__(self, *positional, **fields):
             cls = type(self)
-            values = {**cls._named(positional), **fields}
+            values = {**cls._name_positional(positional), **fields}
             if len(values) < len(positional) + len(fields):
-                twice = sorted(cls._named(positional).keys() & fields.keys())
+                twice = sorted(cls._name_positional(positional).keys() & fields.keys())
                 raise ConfigurationError("is given twice", source=locate(), field=twice[0])
             try:
                 self.__pydantic_validator__.validate_python(values, self_instance=self)
             except ValidationError as error:
-                raise cls._refused(error) from None
+                raise cls._make_error(error) from None
 
         __init__.__pydantic_base_init__ = True  # reading data (model_validate) does not come through here
 
     @classmethod
-    def _named(cls, positional: tuple[Any, ...]) -> dict[str, Any]:
+    def _name_positional(cls, positional: tuple[Any, ...]) -> dict[str, Any]:
         names = _positional_fields(cls)
         if len(positional) > len(names):
             takes = f"only {', '.join(names)} by position" if names else "no value by position"
@@ -176,7 +176,7 @@ class Model(BaseModel, frozen=True):
         return dict(zip(names, positional, strict=False))
 
     @classmethod
-    def _refused(cls, error: ValidationError, *, by_alias: bool = False) -> ConfigurationError:
+    def _make_error(cls, error: ValidationError, *, by_alias: bool = False) -> ConfigurationError:
         def fields(location: tuple[str | int, ...]) -> dict[str, str]:
             model = _model_at(cls, location)
             docs = field_docs(model) if model else {}

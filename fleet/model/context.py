@@ -157,7 +157,7 @@ def output(stack: str | Stack, name: str, /) -> str: ...
 @overload
 def output(stack: str | Stack, name: str, kind: type[T], /) -> T: ...
 def output(stack: str | Stack, name: str, kind: type[Any] = str, /) -> Any:
-    """The value that another stack exports on this cluster. This stack is then applied after that one.
+    """Return the value that another stack exports on this cluster. This stack is then applied after that one.
 
     The value is a string unless another type is asked for: `fleet.output("network", "port", int)`.
     """

@@ -31,7 +31,7 @@ class Where(ABC):
 
     @abstractmethod
     def wanted(self) -> dict[str, tuple[str, ...]]:
-        """The labels that it asks about, with the values asked for."""
+        """Return the labels that it asks about, with the values asked for."""
 
     def __bool__(self) -> bool:
         # Python's `and`, `or` and `not` ask this, and would silently drop half of the condition.
@@ -54,7 +54,7 @@ Placement = Selector | Sequence[Selector]
 
 
 def where(labels: Mapping[str, str | Sequence[str]] | None = None, /, **more: str | Sequence[str]) -> Where:
-    """Clusters that have every one of these labels; a list means any of its values.
+    """Return a condition for clusters that have every one of these labels; a list means any of its values.
 
     >>> where(env="prod", region=["eu", "us"])
     where(env='prod', region=['eu', 'us'])
@@ -261,7 +261,7 @@ class Rollout(Model, frozen=True):
     """Change nothing of the stack, whatever git says; health is looked after as ever."""
 
     def order(self, clusters: Sequence[Cluster], *, source: Source = NOWHERE) -> tuple[tuple[str, ...], ...]:
-        """The names of a stack's clusters, wave by wave."""
+        """Return the names of a stack's clusters, wave by wave."""
         waves: list[tuple[str, ...]] = []
         wave_numbers: dict[str, int] = {}
         for number, wave in enumerate(self.waves, start=1):

@@ -51,7 +51,7 @@ class Collected:
         return tuple(resource for resource in self.resources if isinstance(resource, Manifest))
 
     def app(self, name: str, kind: type[A] = App) -> A:  # type: ignore[assignment]
-        """The app of that name and type, for a test to look at: `orders(eu).app("orders-db", Etcd).members`."""
+        """Return the app of that name and type, for a test to look at: `orders(eu).app("orders-db", Etcd).members`."""
         for app in self.apps:
             if app.name == name and isinstance(app, kind):
                 return app
@@ -87,14 +87,14 @@ class Stack:
         functools.update_wrapper(self, function)
 
     def __call__(self, cluster: Cluster, *, outputs: Mapping[str, Mapping[str, Any]] | None = None) -> Collected:
-        """What the stack declares for a cluster. `outputs` stands in for other stacks' exports."""
+        """Return what the stack declares for a cluster. `outputs` stands in for other stacks' exports."""
         return collect(self, cluster, outputs=outputs)
 
     def __repr__(self) -> str:
         return f"<stack {self.name} at {self.source}>"
 
     def clusters(self, known: Sequence[Cluster]) -> tuple[Cluster, ...]:
-        """The clusters that it is placed on, by name; the rollout's waves are checked against them."""
+        """Return the clusters that it is placed on, by name; the rollout's waves are checked against them."""
         selected = select_clusters(self.placement, known, field="clusters", source=self.source)
         self.rollout.order(selected, source=self.source)
         return selected

@@ -42,7 +42,7 @@ class _Field(NamedTuple):
     title: str
     low: int
     high: int
-    words: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 _FIELDS = (
@@ -99,8 +99,8 @@ def _parse_cron_item(part: str, field: _Field, line: str) -> set[int]:
 
 
 def _parse_cron_number(word: str, field: _Field, line: str) -> int:
-    if word in field.words:
-        return field.words.index(word) + field.low
+    if word in field.names:
+        return field.names.index(word) + field.low
     if not (word.isascii() and word.isdigit() and len(word) <= 4) or not field.low <= int(word) <= field.high:
         raise _cron_error(line, field, word)
     return int(word)
@@ -108,8 +108,8 @@ def _parse_cron_number(word: str, field: _Field, line: str) -> int:
 
 def _cron_error(line: str, field: _Field, item: str) -> Exception:
     allowed = f"for the {field.title}: {field.low} to {field.high}, or '*'"
-    if field.words:
-        allowed = f"{allowed}, or {field.words[0]} to {field.words[-1]}"
+    if field.names:
+        allowed = f"{allowed}, or {field.names[0]} to {field.names[-1]}"
     return invalid_value(f"{line!r}: {item!r} is no {field.title}", allowed)
 
 

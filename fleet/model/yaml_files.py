@@ -18,7 +18,7 @@ from fleet.yaml_text import NotYamlError, read_documents
 
 
 def manifests(pattern: str, *, opts: Options | None = None, cluster_scoped: bool = False) -> list[Manifest]:
-    """Every object in the YAML files that match, such as "files/*.yaml", beside the file that calls this.
+    """Return every object in the YAML files that match, such as "files/*.yaml", beside the file that calls this.
 
     Files are read in the order of their names. A pattern that matches nothing is an error. `cluster_scoped` is for
     custom kinds that have no namespace; kinds of Kubernetes itself are known.
@@ -34,7 +34,7 @@ def manifests(pattern: str, *, opts: Options | None = None, cluster_scoped: bool
             try:
                 objects.append(read_manifest(document, position, opts or Options(), cluster_scoped=cluster_scoped))
             except ValidationError as error:
-                config_error = Manifest._refused(error)
+                config_error = Manifest._make_error(error)
                 raise ConfigurationError(config_error.message, hint=config_error.hint, source=position) from None
     return objects
 
