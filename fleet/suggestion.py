@@ -33,7 +33,7 @@ def suggestion(word: str, known_words: Iterable[str]) -> str | None:
     return f"there are: {list_words(all_words)}" if all_words else None
 
 
-def list_words(words: Sequence[str], most: int = MOST_NAMED, between: str = ", ") -> str:
+def list_words(candidates: Sequence[str], most: int = MOST_NAMED, between: str = ", ") -> str:
     """Return the words for a message; of very many the first, and how many more there are."""
-    more = f"{between}… and {len(words) - most} more" if len(words) > most else ""
-    return between.join(words[:most]) + more
+    more = f"{between}… and {len(candidates) - most} more" if len(candidates) > most else ""
+    return between.join(candidates[:most]) + more

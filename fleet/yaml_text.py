@@ -202,7 +202,7 @@ class _Reader:
     def value(self, node: Any, depth: int = 0) -> Any:
         self._take(node)
         if depth > DEEPEST:
-            raise self._refused(node, f"nested more than {DEEPEST} deep")
+            raise self._error(node, f"nested more than {DEEPEST} deep")
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, {}, depth)
         if isinstance(node, yaml.SequenceNode):
@@ -218,7 +218,7 @@ class _Reader:
                 continue
             key = self._key(name)
             if key in seen:
-                raise self._refused(name, f"key {key!r} is there twice")
+                raise self._error(name, f"key {key!r} is there twice")
             seen.add(key)
             merged[key] = self.value(child, depth + 1)
         return merged
@@ -227,12 +227,12 @@ class _Reader:
         """Count a value, or a map that is merged: one without values costs time, too."""
         self._count += 1
         if self._count > self._most:
-            raise self._refused(node, f"more than {self._most} values, aliases unfolded")
+            raise self._error(node, f"more than {self._most} values, aliases unfolded")
 
     def _merge(self, node: Any, merged: dict[str, Any], depth: int) -> None:
         sources = node.value[::-1] if isinstance(node, yaml.SequenceNode) else [node]
         if depth > DEEPEST or not all(isinstance(source, yaml.MappingNode) for source in sources):
-            raise self._refused(node, "a merge key wants a map, or a list of maps")
+            raise self._error(node, "a merge key wants a map, or a list of maps")
         for source in sources:
             self._take(source)
             self._mapping(source, merged, depth + 1)
@@ -245,7 +245,7 @@ class _Reader:
             return str(key)
         if not isinstance(key, str):
             text = node.value if isinstance(node, yaml.ScalarNode) else "a map or a list"
-            raise self._refused(node, f"{str(text)[:80]!r} is no key: put it in quotes")
+            raise self._error(node, f"{str(text)[:80]!r} is no key: put it in quotes")
         return key
 
     def _scalar(self, node: Any) -> Any:
@@ -256,13 +256,13 @@ class _Reader:
             try:
                 return base64.b64decode(text.replace("\n", "").replace("\r", ""), validate=True).decode()
             except (binascii.Error, ValueError):
-                raise self._refused(node, "is not base64 of a text") from None
+                raise self._error(node, "is not base64 of a text") from None
         kinds = {f"{_TAG}bool": bool, f"{_TAG}int": int, f"{_TAG}float": (int, float), f"{_TAG}null": type(None)}
         if tag not in kinds:
             return text
         value = resolve(text)
         if not isinstance(value, kinds[tag]) or (isinstance(value, bool) and tag != f"{_TAG}bool"):  # type: ignore[arg-type]
-            raise self._refused(node, f"{text[:80]!r} is not what its tag says")
+            raise self._error(node, f"{text[:80]!r} is not what its tag says")
         return value
 
     def _number(self, node: Any, value: Any) -> Any:
@@ -270,10 +270,10 @@ class _Reader:
         if not isinstance(value, float):
             return value
         if not math.isfinite(value):
-            raise self._refused(node, f"{node.value} is no number that JSON has")
+            raise self._error(node, f"{node.value} is no number that JSON has")
         return int(value) if value.is_integer() and abs(value) < min(_WHOLE, _INT64) else value
 
-    def _refused(self, node: Any, problem: str) -> NotYamlError:
+    def _error(self, node: Any, problem: str) -> NotYamlError:
         return NotYamlError(problem, node.start_mark.line + self._first)
 
 

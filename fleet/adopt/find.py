@@ -94,7 +94,7 @@ async def _read_surroundings(client: Client, namespace: str) -> Surroundings:
     config_maps = {obj["metadata"]["name"]: obj.get("data") or {} for obj in await every(CONFIG_MAPS)}
 
     def find(kind: str, name: str) -> Mapping[str, str] | None:
-        """Secrets are not read: where they are is known without."""
+        """Return the data of a ConfigMap. Secrets are not read: what is known of them needs no content."""
         return config_maps.get(name) if kind == "ConfigMap" else None
 
     return Surroundings(**dict(zip(names, lists, strict=True)), find=find, unseen=tuple(sorted(unseen)))

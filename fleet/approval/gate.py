@@ -159,7 +159,10 @@ class ApprovalCheck:
         if len(reasons) > SHOWN:
             lines.append(f"and {len(reasons) - SHOWN} more")
         since = history.position.get(plan.inventory.revision, len(history.history))
-        lines += [f"no record leads to commit {past_commit.title}" for past_commit in history.unrecorded(since)[:SHOWN]]
+        lines += [
+            f"no record leads to commit {past_commit.title}"
+            for past_commit in history.unrecorded_commits(since)[:SHOWN]
+        ]
         lines += [f"not counted: {error.message}" for error in self._damaged[:SHOWN]]
         return PolicyError("\n  ".join(lines), hint=APPROVAL_HINT)
 

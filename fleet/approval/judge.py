@@ -69,7 +69,7 @@ class ApprovalHistory:
         self._end, self._wanted = end, wanted
         placed_records = list(self._place_records(records))
         self._mentions = _mentions_by_object(placed_records)
-        placed_records = [self._bound(placed) if placed.at is None else placed for placed in placed_records]
+        placed_records = [self._limit_record(placed) if placed.at is None else placed for placed in placed_records]
         self._mentions = _mentions_by_object(self._keep_contained(placed_records))
 
     def permission(self, pair: StackCluster, key: Key, wanted: str, applied_state: AppliedState) -> Permission:
@@ -95,7 +95,7 @@ class ApprovalHistory:
             ]
             unplaced = []
         chain = (
-            _unapplied(merged, short_state(applied_state.state))
+            _find_unapplied(merged, short_state(applied_state.state))
             if matching
             else self._find_chain(newest_mentions, unplaced, wanted, applied_state)
         )
@@ -113,7 +113,7 @@ class ApprovalHistory:
             )
         return Permission(max(mention.edge.severity for mention in (*matching, *(chain or ()))))
 
-    def unrecorded(self, since: int) -> list[PastCommit]:
+    def unrecorded_commits(self, since: int) -> list[PastCommit]:
         """Return the commits after a position that no record leads to, the newest first."""
         recorded_trees = {mention.place.record.tree for mentions in self._mentions.values() for mention in mentions}
         return [
@@ -132,8 +132,8 @@ class ApprovalHistory:
                 continue  # of another branch, or of a history that is no more
             yield PlacedRecord(record, base, next((at for at in trees.get(record.tree, ()) if at > base), None))
 
-    def _bound(self, place: PlacedRecord) -> PlacedRecord:
-        """Bound a record: a later preview that begins where this one ends shows that it was merged by then."""
+    def _limit_record(self, place: PlacedRecord) -> PlacedRecord:
+        """Limit when a record was merged: a later preview that begins where this one ends shows that it was by then."""
         later = [
             other.place.base
             for edge in place.record.edges
@@ -154,10 +154,12 @@ class ApprovalHistory:
                 for edge in placed.record.edges
                 if edge.before != edge.after
             }
-            kept = [placed for placed in counted if placed.at is not None or self._is_contained(placed.record, begins)]
-            if len(kept) == len(counted):
-                return kept
-            counted = kept
+            contained = [
+                placed for placed in counted if placed.at is not None or self._is_contained(placed.record, begins)
+            ]
+            if len(contained) == len(counted):
+                return contained
+            counted = contained
 
     def _is_contained(self, record: ApprovalRecord, begins: set[tuple[str, str, Key, str]]) -> bool:
         return all(
@@ -185,7 +187,7 @@ class ApprovalHistory:
                 ):
                     chain = [*chains[end], mention]
                     if mention.edge.after == wanted:
-                        return [*_unapplied(newest_mentions, short_state(applied_state.state)), *chain]
+                        return [*_find_unapplied(newest_mentions, short_state(applied_state.state)), *chain]
                     chains[next_state] = chain
                     open_ends.append(next_state)
         return None
@@ -219,7 +221,7 @@ def _is_open(place: PlacedRecord, since: int) -> bool:
     return place.until is None or place.until > since
 
 
-def _unapplied(merged: Sequence[Mention], applied_state: str) -> list[Mention]:
+def _find_unapplied(merged: Sequence[Mention], applied_state: str) -> list[Mention]:
     """Return the mentions that were merged but not applied, back to the one that begins at the cluster's state."""
     chain: list[Mention] = []
     for mention in reversed(merged):

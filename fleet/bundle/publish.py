@@ -73,7 +73,7 @@ class ObservedState:
 
     records: Sequence[StatusRecord] = ()
     approvals: Approvals = field(default_factory=dict)
-    here: Callable[[StackCluster], RolloutState] | None = (
+    reached_states: Callable[[StackCluster], RolloutState] | None = (
         None  # of clusters that are reached from here; else by their records
     )
 
@@ -207,8 +207,8 @@ class _StackStates:
         bundle = self.before.get(cluster)
         if bundle is not None:
             return state_from_record(self._records.get(pair), self.revision, BundledStack.of(bundle, stack))
-        if cluster not in self.clusters and self.seen.here is not None:
-            return self.seen.here(pair)
+        if cluster not in self.clusters and self.seen.reached_states is not None:
+            return self.seen.reached_states(pair)
         return state_from_record(self._records.get(pair), self.revision)
 
 
@@ -272,7 +272,7 @@ def _make_header(files: Commit, allowance: DeletionBudget, options: PublishOptio
         BundleBudget(allowance.deletions, float(allowance.share)),
         settings.trust.account,
         settings.git.status_branch,
-        said=options.deletions is not None,
+        is_budget_given=options.deletions is not None,
         trouble=replace(options.trouble, message=clean(options.trouble.message, MOST_LETTERS))
         if options.trouble
         else None,

@@ -44,7 +44,7 @@ class BundleHeader:
     account: str
     status_branch: str
     trouble: CommitError | None = None
-    said: bool = False  # the budget is the user's; else the one of the same commit's last bundle goes on
+    is_budget_given: bool = False  # the budget is the user's; else the one of the same commit's last bundle goes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def _compose_bundle(
     stacks = {
         name: replace(file, needs=tuple(need for need in file.needs if need in stacks)) for name, file in stacks.items()
     }
-    is_again = before is not None and before.index.revision == head.revision and not head.said
+    is_again = before is not None and before.index.revision == head.revision and not head.is_budget_given
     gone = {*before.stack_names, *before.index.elsewhere} if before else set()
     return Bundle(
         BundleIndex(

@@ -282,7 +282,7 @@ class ForgeConnection:
             # a .netrc would silently take the place of our token.
             self._session = aiohttp.ClientSession(
                 timeout=aiohttp.ClientTimeout(total=SECONDS, connect=10),
-                connector=aiohttp.TCPConnector(ssl=_trusted(), limit=4),
+                connector=aiohttp.TCPConnector(ssl=_trust_context(), limit=4),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=False,
                 auto_decompress=False,  # a small answer would be a large one
@@ -317,7 +317,7 @@ class RepositoryClient(ABC):
             raise self._connection.unreadable(what, error) from None
 
 
-def _trusted() -> ssl.SSLContext:
+def _trust_context() -> ssl.SSLContext:
     """Return whom to trust: by the files that OpenSSL is told of now, which may be others, or renewed, another time."""
     paths = ssl.get_default_verify_paths()
     return _context(tuple((path, _stamp(path)) for path in (paths.cafile, paths.capath)))

@@ -103,7 +103,7 @@ class GitRepository:
         with self.objects(f"resolve {revision}") as objects:
             commit = objects.find(f"{revision}^{{commit}}")
         if commit is None:
-            raise self._unresolved(revision)
+            raise self._missing_revision_error(revision)
         return GitCommit(commit.id, commit.tree, commit.subject)
 
     def subtree(self, commit: GitCommit, path: str) -> str:
@@ -194,7 +194,7 @@ class GitRepository:
         url = self.remotes().get(name)
         return None if url is None else refs.address(url, by_person=True)
 
-    def _unresolved(self, revision: str) -> FleetError:
+    def _missing_revision_error(self, revision: str) -> FleetError:
         if revision == "HEAD":
             return ConfigurationError("the repository has no commit yet", hint="commit something first")
         fetch = "is it fetched? `git fetch`"
@@ -234,7 +234,7 @@ class Mirror:
         cache.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = cache / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.git"
         if not (path / "HEAD").exists():
-            with _locked(path):
+            with _lock(path):
                 Git(cache, limits=limits).run("make the mirror", "init", "--quiet", "--bare", "--template=", path.name)
         return cls(GitRepository.open_bare(path, limits=limits), address)
 
@@ -261,7 +261,7 @@ class Mirror:
         A caller that fetches other refs, and must not be waited for, names a lock of its own: git itself keeps
         concurrent writes apart.
         """
-        with _locked(self.repository.root, lock):
+        with _lock(self.repository.root, lock):
             self.repository.git.run(
                 f"fetch from {self.address}",
                 "fetch", "--quiet", "--prune", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
@@ -292,7 +292,7 @@ class Mirror:
         if self._count_bytes() <= most:
             return
         if not self._was_untidy:
-            with _locked(self.repository.root, HEADS_LOCK), suppress(FleetError):
+            with _lock(self.repository.root, HEADS_LOCK), suppress(FleetError):
                 self.repository.git.run("tidy the mirror", *_PRUNING, "gc", "--quiet")
             if self._count_bytes() <= most:
                 return
@@ -325,10 +325,10 @@ class Mirror:
 
     def _remove_leftovers(self) -> None:
         """Remove what stopped transfers left, which git keeps for weeks; leave it while a fetch is under way."""
-        with ExitStack() as held:
+        with ExitStack() as locks:
             try:
                 for lock in _LOCKS:
-                    held.enter_context(_locked(self.repository.root, lock, waits=False))
+                    locks.enter_context(_lock(self.repository.root, lock, waits=False))
             except BlockingIOError:
                 return
             objects = self.repository.root / "objects"
@@ -337,11 +337,11 @@ class Mirror:
                     if time.time() - file.stat().st_mtime > LEFT_SECONDS:
                         file.unlink()
 
-    def only(self, under: str, kept: Set[str]) -> None:
+    def only(self, under: str, keep: Set[str]) -> None:
         """Forget all refs below a directory but the kept ones; git drops what nothing leads to in its own time."""
-        with _locked(self.repository.root):
+        with _lock(self.repository.root):
             listing = self.repository.git.run("list the refs", "for-each-ref", "--format=%(refname)", under)
-            commands = "".join(f"delete {ref}\n" for ref in listing.lines if ref not in kept)
+            commands = "".join(f"delete {ref}\n" for ref in listing.lines if ref not in keep)
             if commands:
                 self.repository.git.run("forget refs", "update-ref", "--stdin", stdin=commands.encode())
 
@@ -354,7 +354,7 @@ def _refspec(text: str) -> str:
 
 
 @contextmanager
-def _locked(path: Path, name: str = "", *, waits: bool = True) -> Iterator[None]:
+def _lock(path: Path, name: str = "", *, waits: bool = True) -> Iterator[None]:
     """Let one process at a time into the block; the lock goes with the process that holds it.
 
     Raise BlockingIOError if another one has it and the caller does not wait.

@@ -107,7 +107,7 @@ class StatusRecord:
 
 
 def record_path(cluster: str, stack: str) -> str:
-    return f"clusters/{_checked(_NAME, cluster, 'cluster')}/{_checked(_NAME, stack, 'stack')}.json"
+    return f"clusters/{_check_text(_NAME, cluster, 'cluster')}/{_check_text(_NAME, stack, 'stack')}.json"
 
 
 def is_record_path(name: str) -> bool:
@@ -146,14 +146,14 @@ def follow(previous: StatusRecord | None, report: StatusReport, now: datetime) -
     """Return the record after a report: `since` moves only with sync or health, `revision` only when it was applied."""
     at = timestamp(now)
     sync = report.sync if report.sync in SYNC else "Failed"
-    wanted = _checked(_ID, report.revision, "revision")
+    wanted = _check_text(_ID, report.revision, "revision")
     before = {(app.kind, app.namespace, app.name): app for app in (previous.apps if previous else ())}
     reported = sorted(report.apps)
     if not reported and previous and sync != "Synced":
         reported = [replace(app, health="Unknown", message="") for app in previous.apps]  # not seen is not gone
     record = StatusRecord(
-        stack=_checked(_NAME, report.stack, "stack"),
-        cluster=_checked(_NAME, report.cluster, "cluster"),
+        stack=_check_text(_NAME, report.stack, "stack"),
+        cluster=_check_text(_NAME, report.cluster, "cluster"),
         sync=sync,
         health=_health(report.health),
         since=at,
@@ -161,7 +161,7 @@ def follow(previous: StatusRecord | None, report: StatusReport, now: datetime) -
         wanted=wanted,
         message=clean(report.message),
         apps=tuple(_app_after(before.get((app.kind, app.namespace, app.name)), app, at) for app in reported),
-        content=_checked(_DIGEST, report.content, "digest"),
+        content=_check_text(_DIGEST, report.content, "digest"),
     )
     same = ("sync", "health", "content")
     if previous and all(getattr(previous, name) == getattr(record, name) for name in same):
@@ -190,16 +190,16 @@ def decode(content: bytes, name: str) -> StatusRecord:
         if data["schema"] != SCHEMA:
             raise ConfigurationError(f"{name} has the schema {clean(str(data['schema']), 60)!r}, not {SCHEMA!r}")
         record = StatusRecord(
-            stack=_checked(_NAME, data["stack"], "stack"),
-            cluster=_checked(_NAME, data["cluster"], "cluster"),
+            stack=_check_text(_NAME, data["stack"], "stack"),
+            cluster=_check_text(_NAME, data["cluster"], "cluster"),
             sync=_one_of(SYNC, data["sync"]),
             health=_one_of(HEALTH, data["health"]),
-            since=_checked(_TIME, data["since"], "since"),
-            revision=_checked(_ID, data["revision"], "revision"),
-            wanted=_checked(_ID, data["wanted"], "wanted"),
+            since=_check_text(_TIME, data["since"], "since"),
+            revision=_check_text(_ID, data["revision"], "revision"),
+            wanted=_check_text(_ID, data["wanted"], "wanted"),
             message=clean(data["message"]),
             apps=tuple(_decode_app(app) for app in data["apps"]),
-            content=_checked(_DIGEST, data.get("content", ""), "digest"),
+            content=_check_text(_DIGEST, data.get("content", ""), "digest"),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigurationError(f"{name} is not a status file: {clean(str(error), 100)}") from error
@@ -293,9 +293,9 @@ def _previous(content: bytes | None, name: str) -> StatusRecord | None:
 def _app_after(previous: AppRecord | None, app: AppRecord, at: str) -> AppRecord:
     health = _health(app.health)
     return AppRecord(
-        kind=_checked(_WORD, app.kind, "kind"),
-        namespace=_checked(_WORD, app.namespace, "namespace") if app.namespace else "",
-        name=_checked(_NAME, app.name, "name"),
+        kind=_check_text(_WORD, app.kind, "kind"),
+        namespace=_check_text(_WORD, app.namespace, "namespace") if app.namespace else "",
+        name=_check_text(_NAME, app.name, "name"),
         version=clean(app.version, 60),
         members=_members(app.members),
         available=_available(app.available),
@@ -308,7 +308,7 @@ def _app_after(previous: AppRecord | None, app: AppRecord, at: str) -> AppRecord
 def _decode_app(data: dict[str, Any]) -> AppRecord:
     keys = ("kind", "namespace", "name", "version", "members", "available", "health", "message")
     app = AppRecord(**{key: data[key] for key in keys if key in data})  # records of earlier releases lack some
-    return replace(_app_after(None, app, ""), since=_checked(_TIME, data["since"], "since"))
+    return replace(_app_after(None, app, ""), since=_check_text(_TIME, data["since"], "since"))
 
 
 def _members(text: str) -> str:
@@ -323,13 +323,13 @@ def _health(word: str) -> str:
     return word if word in HEALTH else "Unknown"
 
 
-def _one_of(words: tuple[str, ...], word: str) -> str:
-    if word not in words:
-        raise ValueError(f"{word!r} is none of {', '.join(words)}")
+def _one_of(allowed: tuple[str, ...], word: str) -> str:
+    if word not in allowed:
+        raise ValueError(f"{word!r} is none of {', '.join(allowed)}")
     return word
 
 
-def _checked(pattern: re.Pattern[str], text: str, what: str) -> str:
+def _check_text(pattern: re.Pattern[str], text: str, what: str) -> str:
     if not pattern.fullmatch(text):
         raise ConfigurationError(f"{clean(text, 80)!r} is not a {what} for the status branch")
     return text

@@ -157,10 +157,10 @@ class InstallResult:
 async def install(
     client: Client, settings: InstallOptions, *, take_over: bool, wait: bool, seconds: float, tell: Tell
 ) -> InstallResult:
-    def applied(outcome: ObjectOutcome) -> None:
+    def tell_applied(outcome: ObjectOutcome) -> None:
         tell("applying", str(outcome.key))
 
-    outcomes = await apply_all(client, manifests(settings), take_over=take_over, tell=applied)
+    outcomes = await apply_all(client, manifests(settings), take_over=take_over, tell=tell_applied)
     if settings.replicas == 1:  # from before, when there were more
         outcomes += await _remove_budget(client)
     if wait:

@@ -41,7 +41,7 @@ class BuildProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        text = f"{self.title}: {'failed' if error else 'done'} in {self._elapsed()}"
+        text = f"{self.title}: {'failed' if error else 'done'} in {self._elapsed_text()}"
         if self._row is not None:
             _SCREEN.end_row(self._row, text)
         else:
@@ -56,9 +56,9 @@ class BuildProgress:
             details = (remaining.removeprefix(", "), share, detail)
             _SCREEN.update_row(self._row, done, total, " · ".join(part for part in details if part))
         elif time.monotonic() - self._printed >= PAUSE:
-            self._print(f"{self.title}: {share} · {self._elapsed()}{remaining} · {detail}")
+            self._print(f"{self.title}: {share} · {self._elapsed_text()}{remaining} · {detail}")
 
-    def _elapsed(self) -> str:
+    def _elapsed_text(self) -> str:
         minutes, seconds = divmod(int(time.monotonic() - self._started), 60)
         return f"{minutes}m{seconds:02}s" if minutes else f"{seconds}s"
 

@@ -138,7 +138,7 @@ def compare(
     for token, below in (owned or {}).items():
         name = token[2:]
         if token.startswith("f:") and name not in desired and name in live and name not in IDENTITY:
-            comparison.removed(live[name], below, (name,), name)
+            comparison.note_removed(live[name], below, (name,), name)
     return tuple(sorted(comparison.changes, key=lambda change: change.path))
 
 
@@ -201,7 +201,7 @@ class _Comparison:
         for token, below in owned.items():
             name = token[2:]
             if name not in want and name in have and token.startswith("f:"):
-                self.removed(have[name], below, (*trail, name), fields.child_path(path, name))
+                self.note_removed(have[name], below, (*trail, name), fields.child_path(path, name))
 
     def compare_list(
         self,
@@ -255,7 +255,7 @@ class _Comparison:
                 (index for index, item in enumerate(have) if _select_keys(item, names) == keys), None
             )
             if position_of_removed is not None and position_of_removed not in positions:
-                self.removed(
+                self.note_removed(
                     have[position_of_removed], below, trail, self.item(trail, path, keys), skip=frozenset(names)
                 )
 
@@ -266,7 +266,9 @@ class _Comparison:
         }
         return fields.item_path(path, shown_keys)
 
-    def removed(self, have: Any, owned: Fields, trail: Trail, path: str, *, skip: frozenset[str] = frozenset()) -> None:
+    def note_removed(
+        self, have: Any, owned: Fields, trail: Trail, path: str, *, skip: frozenset[str] = frozenset()
+    ) -> None:
         """Note that a field of ours is no longer wanted: as one change if all of it was ours, else by what was."""
         children = {token[2:]: below for token, below in owned.items() if token.startswith("f:")}
         if not isinstance(have, dict) or not children or have.keys() <= children.keys():
@@ -277,7 +279,7 @@ class _Comparison:
             return
         for name, below in children.items():
             if name in have and name not in skip:
-                self.removed(have[name], below, (*trail, name), fields.child_path(path, name))
+                self.note_removed(have[name], below, (*trail, name), fields.child_path(path, name))
 
 
 def _select_keys(item: Any, names: tuple[str, ...]) -> dict[str, Any]:

@@ -258,8 +258,8 @@ class SecretValues:
         """Tell whether JSON has one of the values in it. Of data that takes too long to search, it is taken for so."""
         if len(self._values) * len(text) > MOST_SEARCHED:
             return True
-        values = (f'"{one}"' if one in self._quoted else one for one in self._values)
-        return any(one.encode(errors="replace") in text for one in values)
+        values = (f'"{value}"' if value in self._quoted else value for value in self._values)
+        return any(value.encode(errors="replace") in text for value in values)
 
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield where values begin and end: of those that begin at one place, the longest.

@@ -67,13 +67,13 @@ class Dependencies:
     def of(self, key: Key) -> tuple[Key, ...]:
         """Return keys of this stack that `key` comes after, each once, in order."""
         resource = self._resources.get(key)
-        named = set(self._named(resource)) if resource is not None else set()
+        named = set(self._find_dependencies(resource)) if resource is not None else set()
         implied = {Key("", "Namespace", "", key.namespace), self._definitions.get((key.group, key.kind), key)}
         if self._objects[key].app:
             implied.add(binding_key(key.namespace, self._stack))
         return tuple(sorted((named | (implied & self._objects.keys())) - {key}))
 
-    def _named(self, resource: App | Manifest) -> Iterator[Key]:
+    def _find_dependencies(self, resource: App | Manifest) -> Iterator[Key]:
         above = {ancestor.key for ancestor in ancestors(resource)}
         for index, other in enumerate(resource.opts.depends_on):
             needed = self._find(resource, other, f"opts.depends_on[{index}]")

@@ -164,7 +164,7 @@ def read_settings(text: str) -> Settings:
             _refuse_unknown(text, (section,), "section", SECTIONS)
         if not isinstance(data, dict):
             hint = f"write a line [{section}] and its settings below it"
-            _refuse(text, (section,), f"{_shown(data)} is no section", hint)
+            _refuse(text, (section,), f"{_shorten(data)} is no section", hint)
         sections[section] = _read_section(text, section, data)
     settings = Settings(**sections)
     _check_branches(text, settings)
@@ -182,7 +182,7 @@ def _read_section(text: str, section: str, data: Mapping[str, Any]) -> Any:
         try:
             read[name] = declared[name].read(value)
         except InvalidError as error:
-            _refuse(text, (section, name), f"does not take {_shown(value)}", f"{name} {error}")
+            _refuse(text, (section, name), f"does not take {_shorten(value)}", f"{name} {error}")
     return SECTIONS[section](**read)
 
 
@@ -225,7 +225,7 @@ def _refuse(text: str, path: tuple[str, ...], message: str, hint: str) -> NoRetu
     raise ConfigurationError(message, hint=hint, source=Source(FILE, line_of(text, path)), field=".".join(path))
 
 
-def _shown(value: object) -> str:
+def _shorten(value: object) -> str:
     """Return a value as an error shows it, shortened: the file may be another's."""
     try:
         text = repr(value)

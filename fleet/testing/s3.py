@@ -29,7 +29,7 @@ class Key:
     secret: str = field(repr=False)
 
 
-def signed(
+def sign_request(
     method: str, url: str, key: Key, *, region: str, moment: datetime, body: bytes = b"", service: str = "s3"
 ) -> dict[str, str]:
     """Return the headers that sign a request with a key. `url` is as it is sent; `moment` is in UTC."""
@@ -88,7 +88,7 @@ class Account:
         """Send a signed request; what the server refuses raises S3Error."""
         arguments = f"?{urlencode(query, quote_via=quote)}" if query else ""
         url = f"{self.url}{quote(path, f'/{UNRESERVED}')}{arguments}"
-        signature = signed(method, url, self.key, region=self.region, moment=datetime.now(UTC), body=body)
+        signature = sign_request(method, url, self.key, region=self.region, moment=datetime.now(UTC), body=body)
         response = exchange(method, url, headers={**(headers or {}), **signature}, body=body)
         if not response.good:
             code = _text(response.body, "Code") or str(response.status)

@@ -129,7 +129,7 @@ def test_one_of_several_merges_without_a_record_is_refused() -> None:
     made = book(records, history("t0", "t1", "pushed", "t3"), {A: V3, B: V1})
     assert not ask(made, V3, V0).refusal, "what was seen in the end is what comes out"
     assert ask(made, V1, V0, B).refusal
-    assert [one.commit for one in made.unrecorded(0)] == ["c2"]
+    assert [one.commit for one in made.unrecorded_commits(0)] == ["c2"]
 
 
 def test_a_way_back_needs_a_record_of_its_own() -> None:

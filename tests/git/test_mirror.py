@@ -12,7 +12,7 @@ import pytest
 
 from fleet.errors import FleetError, NotFoundError, PolicyError, ResourceError
 from fleet.git.environment import GitLimits
-from fleet.git.repository import HEADS_LOCK, LEFT_SECONDS, UNTIDY_SECONDS, Mirror, _locked
+from fleet.git.repository import HEADS_LOCK, LEFT_SECONDS, UNTIDY_SECONDS, Mirror, _lock
 from tests.git.repositories import bare, clone, commit, git
 
 
@@ -106,7 +106,7 @@ def test_what_a_stopped_transfer_leaves_behind_is_removed(tmp_path: Path) -> Non
     mirror.make_room(100_000_000)
     assert left() == 2, "it may be of a fetch of this moment"
     make_older(objects, LEFT_SECONDS + 5)
-    with _locked(mirror.repository.root, HEADS_LOCK):
+    with _lock(mirror.repository.root, HEADS_LOCK):
         mirror.make_room(100_000_000)
     assert left() == 2, "it may be of the fetch that is under way"
     mirror.make_room(100_000_000)

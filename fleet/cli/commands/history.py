@@ -93,8 +93,8 @@ def _format_entries(entries: Sequence[HistoryEntry], current: Current) -> str:
     lines = []
     for entry in entries:
         gone = "" if entry.in_history else "  (not in this history)"
-        said = f"{escape_line(entry.author)}: {escape_line(entry.subject)}{gone}"
-        head = f"{entry.revision[:8]}  {_format_time(entry.time)}  {said}"
+        summary = f"{escape_line(entry.author)}: {escape_line(entry.subject)}{gone}"
+        head = f"{entry.revision[:8]}  {_format_time(entry.time)}  {summary}"
         rows = [_format_outcome(outcome, entry, current) for outcome in entry.outcomes]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         shown = ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]

@@ -34,8 +34,8 @@ def build_layers(recipe: Recipe, work: Path) -> list[Path]:
 def _essential_layer(suite: str, work: Path) -> Path:
     """Return the layer of a release's essential system; it is kept in the cache."""
     key, layer = _layer_key(suite, f"{LEAN}"), work / "essential.tar"
-    if kept := store.find_layer(key):
-        return kept
+    if cached := store.find_layer(key):
+        return cached
     _install(layer, suite)
     return store.keep_layer(key, layer)
 
@@ -51,8 +51,8 @@ def _packages_layer(recipe: Recipe, below: Path, work: Path) -> Path:
         left_out += [f"{path}/*" for path in recipe.owned]  # such as a database that a package made for itself
     layer, shared = work / "packages.tar", bool(recipe.wheel or recipe.jars)
     key = _layer_key(recipe.suite, f"{recipe.packages} {hooks} {left_out} {LEAN}")
-    if shared and (kept := store.find_layer(key)):
-        return kept
+    if shared and (cached := store.find_layer(key)):
+        return cached
     unpack = f'tar -C "$1" -xf {shlex.quote(str(below))}'
     manuals = 'mkdir -p "$1/usr/share/man/man1"'  # update-alternatives of some packages fails without
     _install(work / "whole.tar", recipe.suite, recipe.packages, hooks=[unpack, manuals, *hooks])

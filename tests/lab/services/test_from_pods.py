@@ -11,7 +11,7 @@ import pytest
 
 from fleet.lab.images.recipes import find_recipes
 from fleet.testing import S3, Cluster, Forge
-from fleet.testing.s3 import Key, signed
+from fleet.testing.s3 import Key, sign_request
 from tests.lab.services.test_forge import pushed
 
 pytestmark = pytest.mark.real_nodes
@@ -76,7 +76,7 @@ def request(
 ) -> tuple[str, str, dict[str, str], str]:
     """A request about something in the test's bucket, signed with the test's key if there is no other."""
     url, now = f"{s3.url}/{s3.bucket.name}/{place}", datetime.now(UTC)
-    return method, url, signed(method, url, key or s3.key, region=s3.region, moment=now, body=body.encode()), body
+    return method, url, sign_request(method, url, key or s3.key, region=s3.region, moment=now, body=body.encode()), body
 
 
 def test_a_pod_writes_to_a_bucket_what_this_machine_reads(pod: Cluster, s3: S3) -> None:

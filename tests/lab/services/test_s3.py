@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from fleet.testing import S3, S3Error
-from fleet.testing.s3 import Key, signed
+from fleet.testing.s3 import Key, sign_request
 
 MIB = 1 << 20
 
@@ -109,5 +109,5 @@ def test_more_objects_than_fit_on_a_page_are_all_listed(s3: S3) -> None:
 def test_signatures_are_those_that_amazon_publishes_as_examples(url: str, signature: str) -> None:
     key = Key("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
     place = f"https://examplebucket.s3.amazonaws.com{url}"
-    headers = signed("GET", place, key, region="us-east-1", moment=datetime(2013, 5, 24, tzinfo=UTC))
+    headers = sign_request("GET", place, key, region="us-east-1", moment=datetime(2013, 5, 24, tzinfo=UTC))
     assert headers["Authorization"].endswith(f"Signature={signature}")
