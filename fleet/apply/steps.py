@@ -67,7 +67,7 @@ class StepOutcome:
 
     @property
     def error(self) -> FleetError | None:
-        """The first failure, for an exit code."""
+        """Return the first failure, for an exit code."""
         return next((result.error for result in self.results if result.error), None)
 
 

@@ -39,7 +39,7 @@ class Policy:
 
     @property
     def state(self) -> str:
-        """The rule as one text. Where approval is not required there is nothing to keep to."""
+        """Return the rule as one text. Where approval is not required there is nothing to keep to."""
         text = f"required for {self.branch}, recorded on {self.records}"
         return hashlib.sha256(text.encode()).hexdigest() if self.required else ABSENT
 

@@ -97,7 +97,7 @@ class Bundle:
 
     @property
     def stack_names(self) -> frozenset[str]:
-        """Every stack that the bundle has, or means, for this cluster."""
+        """Return the names of all stacks that the bundle has, or names as waiting, for this cluster."""
         return frozenset({*self.stacks, *self.index.waiting})
 
     def evaluation(self) -> Evaluation:

@@ -38,7 +38,7 @@ class LiveApp:
 
     @property
     def name(self) -> str:
-        """The name in the cluster."""
+        """Return the name in the cluster."""
         return str(self.manifest["metadata"]["name"])
 
     @property
@@ -61,7 +61,7 @@ class LiveApp:
 
     @property
     def model(self) -> App:
-        """The app as users write it, read from its manifest."""
+        """Return the app as users write it, read from its manifest."""
         model: App = self.driver.app.from_manifest(self.manifest)
         return model
 

@@ -205,7 +205,7 @@ class ForgeSession:
 
     @property
     def room(self) -> int:
-        """How many characters a comment may have."""
+        """Return how many characters a comment may have."""
         from fleet.forge.comments import longest_part
 
         return longest_part(connect(self.repository, self.token))

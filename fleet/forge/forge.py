@@ -120,7 +120,7 @@ class Forge(Protocol):
 
     @property
     def longest_comment(self) -> int:
-        """The length in characters above which comments are refused."""
+        """Return the length in characters above which comments are refused."""
         ...
 
     async def me(self) -> str:

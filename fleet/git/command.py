@@ -53,7 +53,7 @@ class GitResult:
 
     @property
     def lines(self) -> list[str]:
-        """The output split as git ends lines: file names may contain what Python takes for a line's end as well."""
+        """Return the output split as git ends lines: file names may contain what Python takes for the end of one."""
         return [os.fsdecode(line) for line in self.stdout.split(b"\n") if line]
 
 

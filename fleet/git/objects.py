@@ -29,7 +29,7 @@ class GitObject(NamedTuple):
 
     @property
     def tree(self) -> str:
-        """The id of a commit's tree, as git reads it: from the first line, and nothing that comes after it.
+        """Return the id of a commit's tree, as git reads it: from the first line, and nothing that comes after it.
 
         The author of a commit can say `tree` once more, and can put any character but a newline into its names.
         """
@@ -40,7 +40,7 @@ class GitObject(NamedTuple):
 
     @property
     def subject(self) -> str:
-        """The first line of a commit's message."""
+        """Return the first line of a commit's message."""
         _, _, message = self.content.partition(b"\n\n")
         return message.partition(b"\n")[0].decode(errors="replace")
 

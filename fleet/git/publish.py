@@ -50,7 +50,7 @@ class Identity:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The environment variables that give this identity to git."""
+        """Return the environment variables that give this identity to git."""
         return {
             f"GIT_{role}_{part}": value
             for role in ("AUTHOR", "COMMITTER")

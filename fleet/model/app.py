@@ -125,7 +125,7 @@ class App(Resource, frozen=True):
 
     @property
     def key(self) -> Key:
-        """Its identity in the cluster: that of the first alias, if it has one, for Kubernetes cannot rename."""
+        """Return the app's identity in the cluster: with aliases that of the first, for Kubernetes cannot rename."""
         now = self.key_in_git
         if not self.opts.aliases:
             return now
@@ -134,7 +134,7 @@ class App(Resource, frozen=True):
 
     @property
     def key_in_git(self) -> Key:
-        """Its identity by the name that it has in the stack."""
+        """Return the identity of the app by the name that it has in the stack."""
         return Key(GROUP, self.kind(), self.namespace, self.name)
 
     @property
@@ -144,7 +144,7 @@ class App(Resource, frozen=True):
 
     @property
     def connection(self) -> Connection:
-        """Everything that a client needs: host, port, URL, and the Secret with credentials and CA."""
+        """Return everything that a client needs: host, port, URL, and the Secret with credentials and CA."""
         adoption, key = self.adoption, self.key
         return Connection(
             scheme=self._scheme(),
@@ -156,7 +156,7 @@ class App(Resource, frozen=True):
 
     @property
     def adoption(self) -> Adopt | None:
-        """Which running members become this app; None for one that is made anew."""
+        """Return which running members become this app; None for one that is made anew."""
         return self.opts.adopt if isinstance(self.opts.adopt, Adopt) else None
 
     def _scheme(self) -> str:
@@ -192,5 +192,5 @@ class App(Resource, frozen=True):
 
     @property
     def roll(self) -> str:
-        """What `fleet roll` wrote last: another word is another restart of all members. It is not part of the spec."""
+        """Return what `fleet roll` wrote last, which is no part of the spec: with another value all members restart."""
         return str(self.__dict__.get("_roll", ""))

@@ -109,7 +109,7 @@ class SecretRef(Model, frozen=True):
 
     @property
     def value_from(self) -> dict[str, Any]:
-        """For an environment: `{"name": "PASSWORD", "valueFrom": SecretRef("db", "password").value_from}`."""
+        """Return the value for `{"name": "PASSWORD", "valueFrom": SecretRef("db", "password").value_from}`."""
         if self.key is None:
             raise ConfigurationError(
                 f"the Secret {self.name!r} as a whole is no value",
@@ -121,12 +121,12 @@ class SecretRef(Model, frozen=True):
 
     @property
     def env_from(self) -> dict[str, Any]:
-        """For `envFrom` of a container: all keys as variables."""
+        """Return an entry for `envFrom` of a container: all keys as variables."""
         return {"secretRef": {"name": self.name}}
 
     @property
     def volume(self) -> dict[str, Any]:
-        """For a volume of a pod: `{"name": "tls", **SecretRef("tls").volume}`."""
+        """Return an entry for the volumes of a pod: `{"name": "tls", **SecretRef("tls").volume}`."""
         return {"secret": {"secretName": self.name}}
 
     def __str__(self) -> NoReturn:

@@ -114,7 +114,7 @@ class Cluster(Model, frozen=True):
 
     @property
     def source(self) -> Source:
-        """Where it was written."""
+        """Return the place in the user's files where the cluster is declared."""
         source: Source = self.__dict__.get("_source", NOWHERE)
         return source
 

@@ -33,7 +33,7 @@ class CommentIdentity:
 
     @property
     def context(self) -> str:
-        """The name of the commit status."""
+        """Return the name of the commit status."""
         return f"{CONTEXT}/{self.below}" if self.below else CONTEXT
 
     @property

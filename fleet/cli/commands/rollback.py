@@ -84,7 +84,7 @@ class _StackHistory:
 
     @property
     def prefix(self) -> str:
-        """The fleet's directory in the git repository, with a slash; "" for its root."""
+        """Return the fleet's directory in the git repository, with a slash; "" for its root."""
         directory = self.files.repository.root.relative_to(self.git.root.resolve()).as_posix()
         return "" if directory == "." else f"{directory}/"
 

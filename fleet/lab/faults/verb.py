@@ -113,7 +113,7 @@ class FaultVerb:
 
     @property
     def summary(self) -> str:
-        """The help without examples of the command line."""
+        """Return the help without examples of the command line."""
         return self.help.partition("\n\n\b\n")[0]
 
     def parameters(self) -> list[Parameter]:

@@ -52,7 +52,7 @@ class FaultScope:
 
     @property
     def targets(self) -> TargetScope:
-        """The cluster and the namespace in which targets are looked for."""
+        """Return the cluster and the namespace in which targets are looked for."""
         from fleet.lab.faults.verb import TargetScope
 
         return TargetScope(self.lab.spec.cluster_or_first(self.cluster).name, self.namespace)
