@@ -80,8 +80,8 @@ def format_states(results: Mapping[str, OperatorState]) -> str:
     rows = [
         [
             cluster,
-            state.version if state.installed else "not installed",
-            f"{state.ready}/{state.replicas}" if state.installed else "–",
+            state.version if state.is_installed else "not installed",
+            f"{state.ready}/{state.replicas}" if state.is_installed else "–",
             state.leader or "–",
             ", ".join(f"{count} {health}" for health, count in state.apps.items()) or "–",
             ", ".join(_describe_definition(definition.fits) for definition in state.definitions),
@@ -90,7 +90,7 @@ def format_states(results: Mapping[str, OperatorState]) -> str:
     ]
     lines = [format_table(["cluster", "version", "ready", "leader", "apps", "definitions"], rows)] if rows else []
     for cluster, state in results.items():
-        if state.installed and state.health != "Healthy":
+        if state.is_installed and state.health != "Healthy":
             lines.append(f"  {cluster}: {state.message}")
         lines += [f"  {cluster}: {line}" for line in _describe_permissions(state)]
         if state.without_rights:
@@ -120,7 +120,7 @@ def _advise_on_definition(definition: Definition) -> str:
 
 def state_data(state: OperatorState) -> dict[str, Any]:
     return {
-        "installed": state.installed,
+        "installed": state.is_installed,
         "version": state.version,
         "image": state.image,
         "engineImages": state.engine_images,

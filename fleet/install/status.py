@@ -107,7 +107,7 @@ class OperatorState:
     message: str = ""
 
     @property
-    def installed(self) -> bool:
+    def is_installed(self) -> bool:
         return bool(self.image)
 
 

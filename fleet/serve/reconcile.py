@@ -79,7 +79,7 @@ class StackReconciler(PublisherHooks):
         self.tracker.begin_rollouts(name for name, stack in newest.stacks.items() if stack != old_stacks.get(name))
         self.publisher.take()
         self._forget_removed(newest)
-        self.ledger.begins(newest.revision, newest.stacks, newest.targets)
+        self.ledger.begin_commit(newest.revision, newest.stacks, newest.targets)
         self.queue.take(newest)
         for connection in self.connections:
             connection.client.forget_discovery()
@@ -165,7 +165,7 @@ class StackReconciler(PublisherHooks):
         result = current.after(result)
         placement, is_done = (result.stack, result.cluster), not result.problem and not result.suspended
         if is_done:
-            self.ledger.done(placement)
+            self.ledger.note_deleted(placement)
         self._count_pass(result, repaired)
         if result.leaving and is_done:
             self.reporter.results.forget(placement)

@@ -155,12 +155,12 @@ class DeletionLedger:
         check_budget(cluster, plans, allowance, _merge_by_stack(to_go, let_go))
         self._let_go[cluster, revision] = _merge_by_stack(let_go, losses)
 
-    def done(self, pair: StackCluster) -> None:
+    def note_deleted(self, pair: StackCluster) -> None:
         """Note that what a placement was to lose is deleted: it does not count for the next commit."""
         if pair in self._seen:
             self._seen[pair] = self._seen[pair]._replace(loses=NOTHING)
 
-    def begins(self, revision: str, stacks: Container[str], clusters: Container[str]) -> None:
+    def begin_commit(self, revision: str, stacks: Container[str], clusters: Container[str]) -> None:
         """Begin a commit: forget the stacks and clusters that it does not have, and what other commits deleted."""
         self._seen = {
             pair: observed for pair, observed in self._seen.items() if pair[0] in stacks and pair[1] in clusters

@@ -50,10 +50,10 @@ class Passes:
 
     def done(self, *stacks: str) -> None:
         for stack in stacks:
-            self.spending.done((stack, "eu-1"))
+            self.spending.note_deleted((stack, "eu-1"))
 
     def commit(self, revision: str) -> None:
-        self.spending.begins(revision, self.wanted, ["eu-1"])
+        self.spending.begin_commit(revision, self.wanted, ["eu-1"])
 
 
 def test_what_is_refused_together_is_refused_one_by_one() -> None:

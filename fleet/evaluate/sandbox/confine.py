@@ -133,13 +133,13 @@ class Confinement:
         """Fork a worker; see `fork_worker`."""
         return fork_worker(self.layers)
 
-    def shut(self, kept: Iterable[int]) -> None:
-        """Empty the environment, and close all descriptors but the kept ones."""
+    def shut(self, keep: Iterable[int]) -> None:
+        """Empty the environment, and close all descriptors but those in `keep`."""
         if Layer.ENVIRONMENT in self.layers:
             for name in os.environ.keys() - KEPT_VARIABLES:
                 del os.environ[name]
         if Layer.DESCRIPTORS in self.layers:
-            close_all_but(kept)
+            close_all_but(keep)
 
     def wall(self, root: str, *more: str) -> None:
         """Restrict this process to the tree and the other directories that it may read; drop its privileges."""
@@ -159,10 +159,10 @@ class Confinement:
             calls.restrict(calls.confine_arguments(kernel.MACHINE, os.getpid(), writing=self.writing))
 
 
-def close_all_but(kept: Iterable[int]) -> None:
+def close_all_but(keep: Iterable[int]) -> None:
     """Close every descriptor of this process except these."""
     above = 0
-    for descriptor in sorted(kept):
+    for descriptor in sorted(keep):
         if above < descriptor:  # the kernel takes an empty range for all descriptors
             os.closerange(above, descriptor)
         above = descriptor + 1

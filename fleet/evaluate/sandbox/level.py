@@ -106,7 +106,7 @@ class Sandbox:
     loose: bool = False
 
     @property
-    def weakened(self) -> bool:
+    def is_weakened(self) -> bool:
         """Return whether a layer is or may be left out."""
         return bool(self.without) or self.loose
 

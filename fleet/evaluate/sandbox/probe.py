@@ -48,7 +48,7 @@ class Probing:
         self._pid = os.fork()
         if self._pid == 0:
             try:
-                report = replace(probe(sandbox.highest), weakened=sandbox.weakened)
+                report = replace(probe(sandbox.highest), weakened=sandbox.is_weakened)
                 os.write(writing, json.dumps(_make_group(report, own_pid, sandbox).data()).encode())
             finally:
                 os._exit(0)

@@ -167,7 +167,7 @@ class Controller:
             await self.at_end()
 
     @property
-    def unwatched(self) -> list[Informer]:
+    def unwatched_informers(self) -> list[Informer]:
         """Return the informers that should watch all namespaces (or the controller's own) and do not."""
         return [informer for informer in self._views.wide.values() if not informer.is_watching]
 

@@ -225,7 +225,7 @@ class Operator:
 
     def _tell(self, controller: Controller, recorder: Recorder) -> None:
         """Log what a controller cannot watch, and record an event about the Lease."""
-        for informer in controller.unwatched:
+        for informer in controller.unwatched_informers:
             why = informer.problem.message if informer.problem else "the list is not complete"
             note = f"{informer} cannot be watched: {why}; what {controller.name} does waits for that, all else goes on"
             log.warning("%s", note)

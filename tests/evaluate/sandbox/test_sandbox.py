@@ -167,7 +167,7 @@ def test_nothing_but_tests_can_weaken_a_sandbox() -> None:
     assert [name for name, text in texts.items() if re.search(r"\bloose=", text)] == ["zygote.py"]  # as it was started
     jobs = [name for name, text in texts.items() if re.search(r"\bJob\(", text)]
     assert jobs and not [name for name in jobs if "without=" in texts[name]]
-    assert not Sandbox().weakened
+    assert not Sandbox().is_weakened
 
 
 SCRIPT = """
