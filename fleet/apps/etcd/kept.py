@@ -16,9 +16,9 @@ from typing import Any
 from fleet.apps.etcd import names, secured
 from fleet.apps.etcd.files import file_name, revision
 from fleet.apps.etcd.layout import Layout
-from fleet.apps.etcd.manifests import TRUST
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit.template import TEMPLATE
+from fleet.kit.tls import TRUST
 from fleet.model.app import ROLL
 
 Manifest = dict[str, Any]

@@ -12,9 +12,9 @@ from fleet.apps.etcd.files import file_name, files, revision
 from fleet.apps.etcd.ledger import LEDGER, Ledger
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit.template import hashed
+from fleet.kit.tls import TRUST
 from fleet.model.app import ROLL
 
-TRUST = "fleet.dev/trust"  # the annotation of pods that says which CAs they were started with
 USER = 65532
 Manifest = dict[str, Any]
 

@@ -13,13 +13,14 @@ from datetime import UTC, datetime
 import pytest
 
 from fleet.apps.etcd import names
-from fleet.apps.etcd.engine.authorities import Authorities
 from fleet.apps.etcd.engine.engine import EtcdEngine
 from fleet.apps.etcd.engine.secrets import own_pair, unsigned
 from fleet.apps.etcd.engine.seen import Seen
-from fleet.apps.etcd.manifests import TRUST
+from fleet.apps.etcd.tls import DECLARED
+from fleet.kit.authorities import Authorities
 from fleet.kit.certificates import Authority
 from fleet.kit.step import State
+from fleet.kit.tls import PEERS, TRUST
 from fleet.kit.world import Object, World
 from tests.operator.etcd.observations import IMAGES, Drawing, app, decided
 from tests.operator.etcd.simulated_members import Encrypting
@@ -62,7 +63,7 @@ class Life:
             self.drawing.pods[pod]["metadata"].setdefault("annotations", {})[TRUST] = trust
 
     def authorities(self) -> Authorities:
-        found = Authorities.read(self.held()[CA])
+        found = Authorities.read(self.held()[CA], DECLARED.authorities)
         assert found is not None
         return found
 
@@ -95,7 +96,7 @@ def test_members_keep_their_certificates_until_all_of_them_trust_a_new_authority
     life.restart("db-0", trust=trust)
     moved = life.passed()
     assert life.authorities().is_whole
-    for secret, signer in ((SERVER, life.authorities().clients), (PEER, life.authorities().peers)):
+    for secret, signer in ((SERVER, life.authorities().clients), (PEER, life.authorities().signers[PEERS])):
         assert signer.current is not None and signer.current.signed(moved[secret]["tls.crt"])
         assert trusted_by(life.first, secret)[0] in trusted_by(moved, secret), "clients come with old ones for a while"
     assert life.passed() == moved
@@ -162,6 +163,16 @@ def test_what_is_lost_and_can_be_signed_again_is_signed_again() -> None:
     life = Life().lose(SERVER, PEER, CONNECTION)
     made = life.passed()
     assert made[CA] == life.first[CA] and made[SERVER]["ca.crt"] == life.first[SERVER]["ca.crt"]
+
+
+def test_a_certificate_that_can_be_signed_again_is_while_another_ca_is_lost() -> None:
+    life = Life().lose(SERVER)
+    for key in ("peer-ca.key", "peer-ca.crt"):
+        del life.kept[CA]["data"][key]
+    made = life.passed()
+    assert Authority.read(life.first[CA]["ca.crt"], life.first[CA]["ca.key"]).signed(made[SERVER]["tls.crt"])
+    assert made[PEER]["tls.crt"] == life.first[PEER]["tls.crt"]
+    assert life.passed() == made
 
 
 @pytest.mark.parametrize("stage", ["open", "closing", "closed"])

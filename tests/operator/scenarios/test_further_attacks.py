@@ -26,13 +26,14 @@ from fleet.apps.etcd.backup import shelf
 from fleet.apps.etcd.backup.outcome import read_record
 from fleet.apps.etcd.backup.pick import pick
 from fleet.apps.etcd.backup.record import Record, read
-from fleet.apps.etcd.engine.authorities import CLIENTS, read_signer
 from fleet.apps.etcd.engine.engine import EtcdEngine
 from fleet.apps.etcd.engine.protocol import Endpoint, Etcd, Unreachable
 from fleet.apps.etcd.engine.seen import Seen
 from fleet.errors import ConfigurationError, FleetError
+from fleet.kit.authorities import read_signer
 from fleet.kit.certificates import Authority, Leaf, Pair, client_context, found_context
 from fleet.kit.order import decide
+from fleet.kit.tls import CLIENTS
 from fleet.kit.workload import LONGEST_TEXT, processes
 from fleet.kube.client.client import Client
 from fleet.kube.list_watch import EventKind, WatchEvent
