@@ -14,11 +14,11 @@ from fleet.kube.client.client import Client
 from fleet.kube.client.errors import UnansweredError
 from fleet.kube.concurrency import gather
 from fleet.kube.discovery import Discovery
-from fleet.kube.objects import NEVER, apply, delete
+from fleet.kube.objects import apply, delete
 from fleet.kube.secret_fields import secret_fields_for
 from fleet.objects.desired import Key
 from fleet.objects.redaction import SecretValues
-from fleet.objects.resource import Resource
+from fleet.objects.resource import NEVER, Resource
 from fleet.plan.step import Plan, Step, Verb
 
 

@@ -20,10 +20,10 @@ from fleet.install.manifests import LABELS, MANAGER, VERSION
 from fleet.kube import objects
 from fleet.kube.client import errors
 from fleet.kube.client.client import Client
-from fleet.kube.objects import APPLY, NEVER
+from fleet.kube.objects import APPLY
 from fleet.kube.resources import LEASES, NAMESPACES
 from fleet.objects.desired import Key
-from fleet.objects.resource import Resource
+from fleet.objects.resource import NEVER, Resource
 from fleet.render.operator_rights import RBAC, role_binding
 from fleet.version import __version__
 

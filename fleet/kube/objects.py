@@ -24,7 +24,6 @@ from fleet.names import MANAGER
 from fleet.objects.resource import Resource
 
 APPLY = "application/apply-patch+yaml"
-NEVER = "1"  # etcd's first revision holds no object: applied with it, an object is created or refused
 PAGE = 500
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fleet.errors import ResourceError
 from fleet.kube.client import errors
 from fleet.kube.client.client import Client
-from fleet.kube.objects import NEVER, apply
-from fleet.objects.resource import Resource
+from fleet.kube.objects import apply
+from fleet.objects.resource import NEVER, Resource
 
 NAMESPACE = "fleet-system"
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", True)

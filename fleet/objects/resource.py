@@ -7,6 +7,9 @@ from urllib.parse import quote
 
 from fleet.errors import ConfigurationError
 
+# A resourceVersion. etcd's first revision holds no object: applied with it, an object is created or refused.
+NEVER = "1"
+
 
 @dataclass(frozen=True, slots=True)
 class Resource:

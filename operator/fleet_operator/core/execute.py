@@ -13,8 +13,8 @@ from fleet.kit.stateful_set import changed
 from fleet.kit.step import Act, Apply, Delete, Object, Revert, Step, Take
 from fleet.kube import objects
 from fleet.kube.client.errors import OverloadedError, UnansweredError, UnreachableError
-from fleet.kube.objects import NEVER
 from fleet.kube.runtime import Request
+from fleet.objects.resource import NEVER
 from fleet_operator.core import kinds
 from fleet_operator.core.keys import given_back
 from fleet_operator.core.ownership import NotOursError, taken
