@@ -18,9 +18,8 @@ from typing import Any
 
 from fleet.kit.certificates import Authority, overlap
 from fleet.kit.tls import CLIENTS, TRUST, DeclaredAuthority, Tls
-from fleet.kit.world import Object, is_ready
+from fleet.kit.world import Data, Object, is_ready
 
-Data = dict[str, bytes]
 MOST_BYTES = 64 << 10  # of certificates, which have 600 each: whoever may write the Secret may write a MiB, ever anew
 # Until a kubelet has renewed the files of a Secret in its pods, and clients that read theirs again have done so.
 # Members that restart for a new CA take longer than that to roll, and are asked for nothing more.

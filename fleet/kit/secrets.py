@@ -8,17 +8,16 @@ stay until then. Where these are gone too, a person must say that all members ma
 from __future__ import annotations
 
 import datetime
-from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from fleet.kit.authorities import AT_ONCE, SPREADING, Authorities, Data, Signer, read_signer, trusted_sets
+from fleet.kit.authorities import AT_ONCE, SPREADING, Authorities, Signer, read_signer, trusted_sets
 from fleet.kit.certificates import Leaf, Pair
 from fleet.kit.step import Decision, blocked
 from fleet.kit.tls import DeclaredAuthority, DeclaredCertificate, Tls
-from fleet.kit.world import Object, World
+from fleet.kit.world import Data, Object, World
 from fleet.model.app import App
 from fleet.model.app_settings import LONGEST_LIFE, SHORTEST_LIFE, TLS
 from fleet.times import seconds
@@ -56,21 +55,21 @@ class Certificates(Generic[A]):
 
     def authorities(self) -> Authorities | None:
         """Return the CAs as they are, if they have been made."""
-        return Authorities.read(read_secret(self.world, self.authority_secret), self.tls.authorities)
+        return Authorities.read(self.world.secret(self.authority_secret), self.tls.authorities)
 
     def pair(self, certificate: DeclaredCertificate[A]) -> Pair | None:
         """Return what members present, if it is there: they let it in, too, when the key of their CA is lost."""
-        held = read_secret(self.world, self.secret(certificate))
+        held = self.world.secret(self.secret(certificate))
         return Pair(held["tls.crt"], held["tls.key"]) if _is_whole(held) else None
 
     def lost(self) -> list[str]:
         """Return the Secrets that members run with and that are gone, together with the key that could make them."""
-        held = read_secret(self.world, self.authority_secret)
+        held = self.world.secret(self.authority_secret)
         return [
             self.secret(certificate)
             for certificate in self._relied()
             if ((signer := read_signer(held, certificate.authority)) is None or signer.current is None)
-            and not _is_whole(read_secret(self.world, self.secret(certificate)))
+            and not _is_whole(self.world.secret(self.secret(certificate)))
         ]
 
     def unsigned(self) -> Decision | None:
@@ -129,9 +128,9 @@ class Certificates(Generic[A]):
             return Authorities.made(declared, name, word, now)
         bundles: dict[DeclaredAuthority, bytes] = {}
         for certificate in relied:
-            bundle = read_secret(self.world, self.secret(certificate)).get("ca.crt", b"")
+            bundle = self.world.secret(self.secret(certificate)).get("ca.crt", b"")
             bundles[certificate.authority] = bundles.get(certificate.authority, b"") + bundle
-        held = read_secret(self.world, self.authority_secret)
+        held = self.world.secret(self.authority_secret)
         return Authorities.replaced(declared, held, bundles, name=name, word=word, now=now, spreading=spreading)
 
     def _relied(self) -> list[DeclaredCertificate[A]]:
@@ -145,25 +144,11 @@ class Certificates(Generic[A]):
         return [certificate for certificate in self.tls.certificates if self.secret(certificate) in mounted]
 
     def _leaf(self, secret: str, signer: Signer, leaf: Leaf, now: datetime.datetime) -> Data:
-        held = read_secret(self.world, secret)
+        held = self.world.secret(secret)
         pair = Pair(held.get("tls.crt", b""), held.get("tls.key", b""))
         if signer.current is not None and signer.current.due(pair, leaf, now):
             pair = signer.current.issue(leaf, now=now)
         return {"ca.crt": signer.bundle, "tls.crt": pair.cert_pem, "tls.key": pair.key_pem}
-
-
-def read_secret(world: World, name: str) -> Data:
-    """Return what a Secret holds; nothing if it is not there."""
-    return decode_secret(world.get("Secret", name) or {})
-
-
-def decode_secret(secret: Object) -> Data:
-    return {key: b64decode(value) for key, value in (secret.get("data") or {}).items()}
-
-
-def make_secret(metadata: Mapping[str, Any], data: Data) -> Object:
-    encoded = {key: b64encode(value).decode() for key, value in data.items()}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": dict(metadata), "type": "Opaque", "data": encoded}
 
 
 def _is_whole(held: Data) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,7 @@ from fleet.objects.redaction import waiting_message
 from fleet.text import count_noun, quote_output
 
 Object = dict[str, Any]
+Data = dict[str, bytes]  # of a Secret
 CRASHES = 3  # starts in vain after which a container counts as one that cannot start
 
 PULLING = frozenset({"ErrImagePull", "ImagePullBackOff"})  # in vain so far: registries are away at times
@@ -54,6 +56,10 @@ class World:
     def claim(self, name: str) -> Object | None:
         return self.get("PersistentVolumeClaim", name)
 
+    def secret(self, name: str) -> Data:
+        """Return what a Secret holds; nothing if it is not there."""
+        return secret_data(self.get("Secret", name) or {})
+
     def volume(self, claim: Object) -> Object | None:
         """That is bound to it, if a pod without a node waits for it: others are not asked for."""
         return self.get("PersistentVolume", str(claim["spec"].get("volumeName", "")))
@@ -74,6 +80,15 @@ class World:
         ]
         since = [when(change) for change in changes if change]
         return (self.now - max(since)).total_seconds() if since else self.age(pod)
+
+
+def secret_data(secret: Object) -> Data:
+    return {key: b64decode(value) for key, value in (secret.get("data") or {}).items()}
+
+
+def make_secret(metadata: Mapping[str, Any], data: Data) -> Object:
+    encoded = {key: b64encode(value).decode() for key, value in data.items()}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": dict(metadata), "type": "Opaque", "data": encoded}
 
 
 def when(text: str) -> datetime.datetime:

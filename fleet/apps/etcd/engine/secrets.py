@@ -9,11 +9,11 @@ from fleet.apps.etcd.engine.seen import Seen
 from fleet.apps.etcd.manifests import metadata
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.tls import DECLARED, SERVER
-from fleet.kit.authorities import Authorities, Data
+from fleet.kit.authorities import Authorities
 from fleet.kit.certificates import Pair
-from fleet.kit.secrets import Certificates, make_secret, read_secret
+from fleet.kit.secrets import Certificates
 from fleet.kit.step import Decision
-from fleet.kit.world import Object, World
+from fleet.kit.world import Data, Object, World, make_secret
 
 
 def secrets(app: Etcd, world: World, now: datetime.datetime) -> list[Object]:
@@ -53,9 +53,7 @@ def certificates_as_found(app: Etcd, world: World) -> Data | None:
     if kept is None or not kept.tls:
         return None
     files = {"ca.crt": "ca", "tls.crt": "cert", "tls.key": "key"}
-    found = {
-        name: read_secret(world, kept.files[what][0]).get(kept.files[what][1], b"") for name, what in files.items()
-    }
+    found = {name: world.secret(kept.files[what][0]).get(kept.files[what][1], b"") for name, what in files.items()}
     return found if all(found.values()) else None
 
 
