@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup demo test test-full soak bench docs lint format lock clean
+.PHONY: help setup demo test test-full soak mutants bench docs lint format lock clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -37,6 +37,9 @@ test-full: setup ## Run every test, and every case of the long suites (hours)
 
 soak: setup ## An hour of commits, kills and faults at once; keeps what came of it in docs/soak.md
 	$(BIN)/python -m tests.soak --write
+
+mutants: setup ## Leave one thing out of each decision and see whether conformance notices; keeps docs/mutants.md
+	$(BIN)/python -m tests.conformance.mutants --write
 
 bench: setup ## Measure; prints figures, never fails on one
 	$(BIN)/python -m tests.bench

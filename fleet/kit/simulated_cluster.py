@@ -1,0 +1,395 @@
+"""A Kubernetes cluster in memory: objects, the StatefulSet controller, claims with their volumes, and kubelets.
+
+It does what a real one does to the pods of an app, in steps that a trial takes one at a time: `tick` lets every
+controller and kubelet go one step. What a container does is for the engine's simulated members to say (`Members`).
+Nothing is random, and time passes with ticks alone, so a trial ends the same way each time.
+"""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from fleet.kit.world import World
+from fleet.names import OPERATOR
+
+Object = dict[str, Any]
+NODES = ("node-1", "node-2", "node-3")
+START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+TICK = datetime.timedelta(seconds=1)
+MOUNTED = "PersistentVolumeClaim"
+
+
+@dataclass(slots=True)
+class Volume:
+    """A volume with what an engine wrote on it."""
+
+    uid: str
+    content: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container of a pod that is started: what the pod says, the files that it mounts, and its volume."""
+
+    pod: str
+    image: str
+    arguments: tuple[str, ...]
+    files: Mapping[str, str]
+    volume: Volume | None
+
+
+class Members(Protocol):
+    """An engine's servers, one per pod: what a kubelet would learn of their processes."""
+
+    def start(self, container: Container) -> str:
+        """Start the server of a pod; return the last words of one that ends at once, else ""."""
+
+    def stop(self, pod: str) -> None:
+        """End the server of a pod, if it runs."""
+
+    def is_ready(self, pod: str) -> bool:
+        """Return whether the readiness probe of a pod succeeds now."""
+
+    def tick(self) -> None:
+        """Let the servers go one step: elect, replicate, catch up."""
+
+
+class SimulatedCluster:
+    """The objects of one namespace, and everything that happens to them."""
+
+    def __init__(self, members: Members) -> None:
+        self.members = members
+        self.now = START
+        self._objects: dict[tuple[str, str], Object] = {}
+        self._volumes: dict[str, Volume] = {}  # by the UID of their claim
+        self._templates: dict[str, dict[str, Object]] = {}  # by StatefulSet and revision: the pod template
+        self._numbers = itertools.count(1)
+        self.created: list[str] = []  # kind and name of every object that somebody created
+        self.deleted: list[str] = []
+
+    # Objects, as an API server has them
+
+    def get(self, kind: str, name: str) -> Object | None:
+        """Return a copy of an object; None if there is none."""
+        found = self._objects.get((kind, name))
+        return copy.deepcopy(found) if found is not None else None
+
+    def list_objects(self, kind: str) -> list[Object]:
+        return [copy.deepcopy(found) for (of, _), found in sorted(self._objects.items()) if of == kind]
+
+    def apply(self, manifest: Object) -> bool:
+        """Apply an object as the operator does; return whether anything changed."""
+        kind, own = manifest["kind"], manifest["metadata"]
+        present = self._objects.get((kind, own["name"]))
+        if present is None:
+            self._create(manifest)
+            return True
+        if "uid" in own and own["uid"] != present["metadata"]["uid"]:
+            raise AssertionError(f"{kind} {own['name']} is not the object that was looked at")
+        before = _content(present)
+        _merge(present, {key: value for key, value in manifest.items() if key not in ("metadata", "status")})
+        for part in ("labels", "annotations"):
+            if part in own:
+                present["metadata"][part] = {**present["metadata"].get(part, {}), **own[part]}
+        changed = before != _content(present)
+        if changed:
+            self._note_write(present)
+        return changed
+
+    def delete(self, found: Object) -> None:
+        """Delete the very object that was looked at; nothing happens if it is gone or another one."""
+        present = self._objects.get((found["kind"], found["metadata"]["name"]))
+        if present is None or present["metadata"]["uid"] != found["metadata"]["uid"]:
+            return
+        if "deletionTimestamp" in present["metadata"]:
+            return
+        self.deleted.append(f"{found['kind']} {found['metadata']['name']}")
+        present["metadata"]["deletionTimestamp"] = self._time()
+        if found["kind"] not in ("Pod", "PersistentVolumeClaim"):
+            del self._objects[found["kind"], found["metadata"]["name"]]
+
+    def lose_volume(self, claim: str) -> None:
+        """Empty the volume of a claim, as a disk does that was replaced."""
+        self._volumes[self._objects[MOUNTED, claim]["metadata"]["uid"]].content.clear()
+
+    def kill_pod(self, pod: str) -> None:
+        """End a pod at once, as an eviction does."""
+        found = self._objects.get(("Pod", pod))
+        if found is not None:
+            self.members.stop(pod)
+            del self._objects["Pod", pod]
+
+    def volume_of(self, claim: str) -> Volume | None:
+        found = self._objects.get((MOUNTED, claim))
+        return self._volumes.get(found["metadata"]["uid"]) if found else None
+
+    def world(self) -> World:
+        """Return what an operator's caches have."""
+        objects = [copy.deepcopy(found) for _, found in sorted(self._objects.items())]
+        return World.of(objects, frozenset(NODES), self.now)
+
+    # Controllers and kubelets
+
+    def tick(self) -> None:
+        """Let a second pass: every controller and kubelet does what it has to, once."""
+        self.now += TICK
+        self._end_deleted()
+        for found in [one for (kind, _), one in sorted(self._objects.items()) if kind == "StatefulSet"]:
+            self._keep_stateful_set(found)
+        for found in [one for (kind, _), one in sorted(self._objects.items()) if kind == "Pod"]:
+            self._keep_pod(found)
+        self.members.tick()
+        for found in [one for (kind, _), one in self._objects.items() if kind == "Pod"]:
+            self._probe(found)
+        for found in [one for (kind, _), one in self._objects.items() if kind == "StatefulSet"]:
+            self._keep_status(found)
+
+    def _end_deleted(self) -> None:
+        for (kind, name), found in list(self._objects.items()):
+            if kind == "Pod" and "deletionTimestamp" in found["metadata"]:
+                self.members.stop(name)
+                del self._objects[kind, name]
+        used = {claim for found in self._of("Pod") for claim in _claims(found)}
+        for (kind, name), found in list(self._objects.items()):
+            if kind == MOUNTED and "deletionTimestamp" in found["metadata"] and name not in used:
+                self._volumes.pop(found["metadata"]["uid"], None)
+                del self._objects[kind, name]
+
+    def _keep_stateful_set(self, found: Object) -> None:
+        name, spec = found["metadata"]["name"], found["spec"]
+        wanted = self._revision(name, spec["template"])
+        status = found["status"]
+        status["updateRevision"] = wanted
+        status.setdefault("currentRevision", wanted)
+        status["observedGeneration"] = found["metadata"]["generation"]
+        start, count = int((spec.get("ordinals") or {}).get("start", 0)), int(spec["replicas"])
+        ordinals = range(start, start + count)
+        pods = {
+            int(pod["metadata"]["name"].rpartition("-")[2]): pod
+            for pod in self._of("Pod")
+            if pod["metadata"]["name"].rpartition("-")[0] == name
+        }
+        strategy = spec.get("updateStrategy") or {}
+        on_delete = strategy.get("type") == "OnDelete"
+        partition = 0 if on_delete else int((strategy.get("rollingUpdate") or {}).get("partition", 0))
+        for ordinal in ordinals:
+            if ordinal not in pods:
+                is_new = on_delete or ordinal - start >= partition
+                self._create_pod(found, ordinal, wanted if is_new else status["currentRevision"])
+        for ordinal in sorted(pods, reverse=True):
+            if ordinal not in ordinals and "deletionTimestamp" not in pods[ordinal]["metadata"]:
+                pods[ordinal]["metadata"]["deletionTimestamp"] = self._time()
+                return
+        if on_delete or any(not _is_ready(pod) for pod in pods.values()) or len(pods) < count:
+            # As the controller does without `maxUnavailable`: the next one only when all are well.
+            self._restart_unready(pods, wanted, partition, start, on_delete=on_delete)
+            return
+        for ordinal in sorted(pods, reverse=True):
+            if (
+                ordinal - start >= partition
+                and pods[ordinal]["metadata"]["labels"]["controller-revision-hash"] != wanted
+            ):
+                pods[ordinal]["metadata"]["deletionTimestamp"] = self._time()
+                return
+
+    def _restart_unready(
+        self, pods: Mapping[int, Object], wanted: str, partition: int, start: int, *, on_delete: bool
+    ) -> None:
+        """Replace the highest pod that is to be updated, if it is the one that is not ready."""
+        if on_delete:
+            return
+        for ordinal in sorted(pods, reverse=True):
+            if ordinal - start < partition:
+                return
+            outdated = pods[ordinal]["metadata"]["labels"]["controller-revision-hash"] != wanted
+            if outdated and "deletionTimestamp" not in pods[ordinal]["metadata"]:
+                pods[ordinal]["metadata"]["deletionTimestamp"] = self._time()
+                return
+            if not _is_ready(pods[ordinal]):
+                return
+
+    def _keep_status(self, found: Object) -> None:
+        name, status = found["metadata"]["name"], found["status"]
+        pods = [pod for pod in self._of("Pod") if pod["metadata"]["name"].rpartition("-")[0] == name]
+        revisions = {pod["metadata"]["labels"]["controller-revision-hash"] for pod in pods}
+        strategy = found["spec"].get("updateStrategy") or {}
+        partition = int((strategy.get("rollingUpdate") or {}).get("partition", 0))
+        whole = len(pods) == int(found["spec"]["replicas"]) and all(map(_is_ready, pods))
+        updated = revisions == {status.get("updateRevision")}
+        if whole and updated and partition == 0 and strategy.get("type") != "OnDelete":
+            status["currentRevision"] = status["updateRevision"]
+        status["replicas"] = len(pods)
+        status["readyReplicas"] = sum(map(_is_ready, pods))
+        status["updatedReplicas"] = sum(
+            pod["metadata"]["labels"]["controller-revision-hash"] == status.get("updateRevision") for pod in pods
+        )
+
+    def _create_pod(self, parent: Object, ordinal: int, revision: str) -> None:
+        name = f"{parent['metadata']['name']}-{ordinal}"
+        template = copy.deepcopy(self._templates[parent["metadata"]["name"]][revision])
+        volumes = template["spec"].setdefault("volumes", [])
+        for claim in parent["spec"].get("volumeClaimTemplates", ()):
+            claim_name = f"{claim['metadata']['name']}-{name}"
+            present = self._objects.get((MOUNTED, claim_name))
+            if present is not None and "deletionTimestamp" in present["metadata"]:
+                return  # as the controller does: no pod is made on a claim that goes
+            if present is None:
+                self._create_claim(parent, claim, claim_name)
+            volumes.append({"name": claim["metadata"]["name"], "persistentVolumeClaim": {"claimName": claim_name}})
+        metadata = template.get("metadata") or {}
+        labels = {**metadata.get("labels", {}), "controller-revision-hash": revision}
+        labels["statefulset.kubernetes.io/pod-name"] = name
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {**metadata, "name": name, "namespace": parent["metadata"]["namespace"], "labels": labels},
+            "spec": {**template["spec"], "hostname": name},
+            "status": {"phase": "Pending", "conditions": []},
+        }
+        self._store(pod)
+
+    def _create_claim(self, parent: Object, template: Object, name: str) -> None:
+        claim = copy.deepcopy(template)
+        claim |= {"apiVersion": "v1", "kind": MOUNTED}
+        claim["metadata"] = {**claim["metadata"], "name": name, "namespace": parent["metadata"]["namespace"]}
+        claim["status"] = {"phase": "Bound"}
+        stored = self._store(claim)
+        stored["spec"]["volumeName"] = f"pv-{stored['metadata']['uid']}"
+
+    def _keep_pod(self, found: Object) -> None:
+        status = found["status"]
+        if "deletionTimestamp" in found["metadata"]:
+            return
+        if status["phase"] == "Pending":
+            if any((MOUNTED, claim) not in self._objects for claim in _claims(found)):
+                return
+            found["spec"]["nodeName"] = NODES[int(found["metadata"]["name"].rpartition("-")[2]) % len(NODES)]
+            status["phase"], status["podIP"] = "Running", f"127.1.0.{10 + next(self._numbers) % 200}"
+        state = self._container_state(found)
+        if "running" in state.get("state", {}):
+            return
+        restarts = int(state.get("restartCount", -1)) + 1
+        words = self.members.start(self._container(found))
+        name = found["spec"]["containers"][0]["name"]
+        if words:
+            ended = {"terminated": {"exitCode": 1, "message": words}}
+            waits = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}
+            entry = {"name": name, "restartCount": restarts, "state": waits, "lastState": ended, "ready": False}
+        else:
+            entry = {"name": name, "restartCount": restarts, "state": {"running": {"startedAt": self._time()}}}
+        entry["image"] = found["spec"]["containers"][0]["image"]
+        status["containerStatuses"] = [entry]
+
+    def crash(self, pod: str, words: str) -> None:
+        """Let the server of a pod end, with its last words."""
+        found = self._objects.get(("Pod", pod))
+        if found is None:
+            return
+        self.members.stop(pod)
+        state = self._container_state(found)
+        state["lastState"] = {"terminated": {"exitCode": 1, "message": words}}
+        state["state"] = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}
+
+    def _container_state(self, found: Object) -> Object:
+        states: list[Object] = found["status"].get("containerStatuses") or [{}]
+        return states[0]
+
+    def _container(self, found: Object) -> Container:
+        container, name = found["spec"]["containers"][0], found["metadata"]["name"]
+        files: dict[str, str] = {}
+        for volume in found["spec"].get("volumes", ()):
+            source = volume.get("configMap")
+            if source:
+                files |= self._objects.get(("ConfigMap", source["name"]), {}).get("data", {})
+        claims = _claims(found)
+        uid = self._objects[MOUNTED, claims[0]]["metadata"]["uid"] if claims else ""
+        words = (*container.get("command", ()), *container.get("args", ()))
+        arguments = tuple(word.replace("$(POD_NAME)", name) for word in words)
+        return Container(name, container["image"], arguments, files, self._volumes.get(uid))
+
+    def _probe(self, found: Object) -> None:
+        name = found["metadata"]["name"]
+        runs = "running" in self._container_state(found).get("state", {})
+        ready = runs and "deletionTimestamp" not in found["metadata"] and self.members.is_ready(name)
+        conditions = {one["type"]: one for one in found["status"]["conditions"]}
+        value = "True" if ready else "False"
+        if conditions.get("Ready", {}).get("status") != value:
+            conditions["Ready"] = {"type": "Ready", "status": value, "lastTransitionTime": self._time()}
+        found["status"]["conditions"] = list(conditions.values())
+
+    # Bookkeeping
+
+    def _create(self, manifest: Object) -> None:
+        made = copy.deepcopy(manifest)
+        self.created.append(f"{made['kind']} {made['metadata']['name']}")
+        made.setdefault("status", {})
+        made["metadata"].pop("resourceVersion", None)
+        self._note_write(self._store(made))
+
+    def _store(self, made: Object) -> Object:
+        uid = f"uid-{next(self._numbers)}"
+        made["metadata"] |= {"uid": uid, "creationTimestamp": self._time(), "generation": 0}
+        self._objects[made["kind"], made["metadata"]["name"]] = made
+        if made["kind"] == MOUNTED:
+            self._volumes[uid] = Volume(uid)
+        return made
+
+    def _note_write(self, found: Object) -> None:
+        found["metadata"]["generation"] += 1
+        found["metadata"]["managedFields"] = [{"manager": OPERATOR, "operation": "Apply", "time": self._time()}]
+
+    def _revision(self, name: str, template: Object) -> str:
+        revision = hashlib.sha256(json.dumps(template, sort_keys=True).encode()).hexdigest()[:10]
+        self._templates.setdefault(name, {}).setdefault(revision, copy.deepcopy(template))
+        return revision
+
+    def current_template(self, found: Object) -> Object:
+        """Return the template of the revision that a StatefulSet calls its current one."""
+        return copy.deepcopy(self._templates[found["metadata"]["name"]][found["status"]["currentRevision"]])
+
+    def _of(self, kind: str) -> Iterator[Object]:
+        return (found for (of, _), found in list(self._objects.items()) if of == kind)
+
+    def _time(self) -> str:
+        return self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _claims(pod: Object) -> list[str]:
+    volumes = pod["spec"].get("volumes") or ()
+    return [str(one["persistentVolumeClaim"]["claimName"]) for one in volumes if "persistentVolumeClaim" in one]
+
+
+def _is_ready(pod: Object) -> bool:
+    conditions = pod["status"].get("conditions") or ()
+    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return ready and "deletionTimestamp" not in pod["metadata"]
+
+
+def _content(found: Object) -> str:
+    own = {part: found["metadata"].get(part) for part in ("labels", "annotations")}
+    rest = {key: value for key, value in found.items() if key not in ("metadata", "status")}
+    return json.dumps([own, rest], sort_keys=True, default=str)
+
+
+def _merge(present: Object, wanted: Object) -> None:
+    """Set what is wanted: whole objects, but of claims the operator sends the size alone."""
+    for name, value in wanted.items():
+        if present["kind"] == MOUNTED and isinstance(value, dict) and isinstance(present.get(name), dict):
+            _merge_values(present[name], value)
+        else:
+            present[name] = copy.deepcopy(value)
+
+
+def _merge_values(present: Object, wanted: Object) -> None:
+    for name, value in wanted.items():
+        if isinstance(value, dict) and isinstance(present.get(name), dict):
+            _merge_values(present[name], value)
+        else:
+            present[name] = copy.deepcopy(value)
