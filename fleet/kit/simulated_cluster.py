@@ -27,8 +27,8 @@ MOUNTED = "PersistentVolumeClaim"
 
 
 @dataclass(slots=True)
-class Volume:
-    """A volume with what an engine wrote on it."""
+class Disk:
+    """The volume of a claim, with what an engine wrote on it."""
 
     uid: str
     content: dict[str, Any] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Container:
     image: str
     arguments: tuple[str, ...]
     files: Mapping[str, str]
-    volume: Volume | None
+    volume: Disk | None
 
 
 class Members(Protocol):
@@ -68,7 +68,7 @@ class SimulatedCluster:
         self.members = members
         self.now = START
         self._objects: dict[tuple[str, str], Object] = {}
-        self._volumes: dict[str, Volume] = {}  # by the UID of their claim
+        self._volumes: dict[str, Disk] = {}  # by the UID of their claim
         self._templates: dict[str, dict[str, Object]] = {}  # by StatefulSet and revision: the pod template
         self._numbers = itertools.count(1)
         self.created: list[str] = []  # kind and name of every object that somebody created
@@ -126,7 +126,7 @@ class SimulatedCluster:
             self.members.stop(pod)
             del self._objects["Pod", pod]
 
-    def volume_of(self, claim: str) -> Volume | None:
+    def volume_of(self, claim: str) -> Disk | None:
         found = self._objects.get((MOUNTED, claim))
         return self._volumes.get(found["metadata"]["uid"]) if found else None
 
@@ -338,7 +338,7 @@ class SimulatedCluster:
         made["metadata"] |= {"uid": uid, "creationTimestamp": self._time(), "generation": 0}
         self._objects[made["kind"], made["metadata"]["name"]] = made
         if made["kind"] == MOUNTED:
-            self._volumes[uid] = Volume(uid)
+            self._volumes[uid] = Disk(uid)
         return made
 
     def _note_write(self, found: Object) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from fleet.apps.etcd.engine.protocol import Alarm, Endpoint, Member, MemberStatus, Refused, Unreachable
 from fleet.kit.settings_text import read_settings
-from fleet.kit.simulated_cluster import Container, Volume
+from fleet.kit.simulated_cluster import Container, Disk
 
 NEWEST = {"3.4": "3.4.37", "3.5": "3.5.35", "3.6": "3.6.16"}
 
@@ -40,11 +40,11 @@ class _Cluster:
 
 
 @dataclass(slots=True)
-class _Server:
+class _EtcdServer:
     pod: str
     member: int
     cluster: _Cluster
-    volume: Volume
+    volume: Disk
     version: str
     silent: bool = False
 
@@ -54,7 +54,7 @@ class EtcdServers:
     """All servers of a trial, by pod; also the client that an engine speaks to them with."""
 
     clusters: dict[int, _Cluster] = field(default_factory=dict)
-    servers: dict[str, _Server] = field(default_factory=dict)
+    servers: dict[str, _EtcdServer] = field(default_factory=dict)
     silent: set[str] = field(default_factory=set)  # pods that the operator does not reach
     broken: set[str] = field(default_factory=set)  # images with which no server starts
     elections: int = 0
@@ -83,10 +83,10 @@ class EtcdServers:
         if data["member"] not in cluster.entries:
             return _fatal("the member has been permanently removed from the cluster", "")
         cluster.entries[data["member"]].name = container.pod
-        self.servers[container.pod] = _Server(container.pod, data["member"], cluster, volume, version)
+        self.servers[container.pod] = _EtcdServer(container.pod, data["member"], cluster, volume, version)
         return ""
 
-    def _begin(self, pod: str, settings: Mapping[str, Any], volume: Volume) -> str:
+    def _begin(self, pod: str, settings: Mapping[str, Any], volume: Disk) -> str:
         """Begin or join a cluster on an empty volume, as the file says; return why that is not possible, or ""."""
         listed = dict(part.split("=", 1) for part in str(settings["initial-cluster"]).split(","))
         if pod not in listed:
@@ -262,14 +262,14 @@ class EtcdServers:
     async def downgrade(self, endpoint: Endpoint, action: str, version: str) -> None:
         self._asked(endpoint).cluster.downgrading_to = version if action == "enable" else ""
 
-    def _server(self, endpoint: Endpoint) -> _Server:
+    def _server(self, endpoint: Endpoint) -> _EtcdServer:
         pod = endpoint.name.partition(".")[0]
         server = self.servers.get(pod)
         if server is None or pod in self.silent:
             raise Unreachable(endpoint, "connection refused" if server is None else "no answer in 2 s")
         return server
 
-    def _asked(self, endpoint: Endpoint) -> _Server:
+    def _asked(self, endpoint: Endpoint) -> _EtcdServer:
         """Return the server of a request that needs a majority."""
         server = self._server(endpoint)
         entry = server.cluster.entries.get(server.member)
