@@ -19,7 +19,7 @@ FIXTURES = {
     "S3",
 }  # fleet.testing's, public
 PROXY_PLANS = {"Plan", "Rule", "State"}  # fleet.testing.proxy's, public
-JSON_SCHEMA = {"Change", "Object", "Pair", "Place", "Step"}  # titles in the published schema of previews
+JSON_SCHEMA = {"Change", "Object", "Pair", "Step"}  # titles in the published schema of previews
 RUNTIME = {"Lease", "Resource", "Result"}  # fleet.kube.runtime's, public: controller-runtime's words
 SETTINGS = {"Forge"}  # of fleet.toml
 APPS = {"Client", "Discovery", "Etcd", "Member", "MemberStatus", "Problem", "State"}  # of an engine's two halves

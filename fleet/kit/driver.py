@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from fleet.kit.client import Client
 from fleet.kit.unsupported import beyond
@@ -40,14 +40,14 @@ class EngineMeta:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a driver can do. What it cannot is refused with a reason, never faked."""
+    """What a driver can do. What it cannot is refused with a reason, never faked; what it does not claim, it cannot."""
 
-    scale: bool = True
-    upgrade: bool = True
+    scale: bool = False
+    upgrade: bool = False
     downgrade: bool = False
-    backup: bool = True
-    restore: bool = True
-    adopt: bool = True
+    backup: bool = False
+    restore: bool = False
+    adopt: bool = False
 
 
 class Impact(StrEnum):
@@ -104,12 +104,25 @@ Path = tuple[Hop, ...] | Refusal
 
 
 class Driver(Generic[A]):
-    """An engine's knowledge. A subclass sets `app`, `meta`, `caps`, `impacts`, and knows the way between versions."""
+    """An engine's knowledge, as plans, definitions and pages ask for it. An app type is one by its declaration
+    (`fleet.kit.app_type`)."""
 
     app: type[A]
-    meta: EngineMeta
-    caps: Capabilities = Capabilities()
-    impacts: ClassVar[Mapping[str, Impact]] = {}  # by field; the longest name that fits counts
+
+    @property
+    def meta(self) -> EngineMeta:
+        """What the engine is."""
+        raise NotImplementedError
+
+    @property
+    def caps(self) -> Capabilities:
+        """What the driver can do."""
+        return Capabilities()
+
+    @property
+    def impacts(self) -> Mapping[str, Impact]:
+        """What a change of each field costs; the longest name that fits counts."""
+        return {}
 
     def discovery(self) -> Discovery | None:
         """How it finds what others set up; None for a driver that takes over nothing."""
@@ -188,6 +201,11 @@ class Driver(Generic[A]):
 
 
 def _changed(before: object, after: object, path: str) -> Iterator[str]:
+    if isinstance(before, Mapping) and isinstance(after, Mapping):  # entries may cost one thing and another
+        for name in sorted({*before, *after}):
+            if before.get(name) != after.get(name):
+                yield f"{path}.{name}"
+        return
     fields = getattr(type(after), "model_fields", None)
     if fields is None or type(before) is not type(after):
         if before != after:

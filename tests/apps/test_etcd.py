@@ -11,7 +11,7 @@ from fleet import S3, TLS, Backup, Resources, Restore, Volume
 from fleet.apps import Etcd
 from fleet.apps.etcd import DRIVER, EtcdConfig
 from fleet.apps.etcd.files import quota
-from fleet.apps.etcd.image import NEWEST
+from fleet.apps.etcd.versions import NEWEST
 from fleet.apps.impact import explain, meanings
 from fleet.apps.registry import driver, drivers, packages
 from fleet.kit.driver import Impact, Refusal

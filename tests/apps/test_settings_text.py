@@ -13,8 +13,8 @@ from fleet import TLS
 from fleet.apps import Etcd
 from fleet.apps.etcd import EtcdConfig
 from fleet.apps.etcd.files import common, file_of
-from fleet.apps.etcd.ledger import Place
 from fleet.errors import ConfigurationError
+from fleet.kit.members import MemberRecord
 from fleet.kit.settings_text import SettingsError, read_settings, read_value
 from tests.kubectl_yaml import Judge, build
 from tests.model.test_yaml_text import INFINITE, WORDS, shape
@@ -96,7 +96,7 @@ def test_an_option_reaches_etcd_as_the_data_that_it_is(judge: Judge) -> None:
     texts = [*words, *odd]
     meant = judge([f"a: {text}\n" for text in texts])
     apps = [Etcd("db", version="3.5", config=EtcdConfig(options={"odd": text})) for text in texts]
-    received = judge([file_of(app, "db-0", Place("settled"), common(app)) for app in apps])
+    received = judge([file_of(app, "db-0", MemberRecord("settled"), common(app)) for app in apps])
     wrong = [
         (text, wanted, got)
         for text, wanted, got in zip(texts, meant, received, strict=True)
@@ -108,7 +108,7 @@ def test_an_option_reaches_etcd_as_the_data_that_it_is(judge: Judge) -> None:
 def test_texts_of_an_adopted_etcd_reach_it_as_texts_and_its_file_is_read_as_it_reads_it(judge: Judge) -> None:
     texts = [*WORDS, *INFINITE, "y", "1e3", "08", "12:30", "2001-01-01", "é", "a b " * 40, "", "- x", "#", "\t"]
     settings = {"odd": texts, "more": {text: text for text in texts}}
-    text = file_of(Etcd("db", version="3.5"), "db-0", Place("settled"), settings)
+    text = file_of(Etcd("db", version="3.5"), "db-0", MemberRecord("settled"), settings)
     (result,) = judge([text])
     (document,) = result["documents"]
     assert (document["odd"], document["more"]) == (settings["odd"], settings["more"])
@@ -132,7 +132,7 @@ def test_ordinary_settings_are_written_as_ever() -> None:
         "quoted": ["true", "12", "", "a: b", "ä €", "x" * 200, "https://10.0.0.1:2379"],
         "security": {"trusted": "ca.crt", "auth": True},
     }
-    app, place = Etcd("db", version="3.5"), Place("settled")
+    app, place = Etcd("db", version="3.5"), MemberRecord("settled")
     text = file_of(app, "db-0", place, {**common(app), **ordinary})
     assert text == yaml.safe_dump(yaml.safe_load(text), sort_keys=True)
 

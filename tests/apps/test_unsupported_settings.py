@@ -12,18 +12,16 @@ from fleet.kit.driver import Capabilities, Driver, EngineMeta, Path, Problem
 from fleet.model.app_settings import Backup, Claim, Restore
 from fleet.model.resource import Adopt, Options
 
-NOTHING = Capabilities(scale=False, upgrade=False, downgrade=False, backup=False, restore=False, adopt=False)
 NIGHTLY = Backup(schedule="0 3 * * *", to=Claim("backups"))
 TAKEN = Options(adopt=Adopt(identity="1f"))
 SPEC = Etcd("db", version="3.5")
 
 
 class Poor(Driver[Etcd]):
-    """An engine that runs, and for which nothing else is written yet."""
+    """An engine that runs, and for which nothing else is written yet: it says nothing of what it can do."""
 
     app = Etcd
     meta: EngineMeta = replace(DRIVER.meta, name="poor", most=5)
-    caps = NOTHING
 
     def path(self, current: str, target: str) -> Path:
         return ()
@@ -55,7 +53,7 @@ def test_what_it_cannot_do_is_refused_with_what_would_be_right(
 
 def test_a_way_back_is_one_that_there_has_to_be() -> None:
     class Ahead(Poor):
-        caps = Capabilities(downgrade=False)
+        caps = Capabilities(scale=True, upgrade=True)
 
     assert fields(Ahead().validate(Etcd("db", version="3.4"), SPEC)) == ["version"]
     assert Ahead().validate(Etcd("db", version="3.6.1"), SPEC) == []

@@ -12,7 +12,7 @@ from textwrap import dedent
 import orjson
 import pytest
 
-from fleet.apps.etcd.image import NEWEST
+from fleet.apps.etcd.versions import NEWEST
 
 CLUSTERS = """
     import fleet

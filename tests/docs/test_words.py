@@ -40,7 +40,7 @@ def test_numbers_and_nouns_agree() -> None:
 
 
 def test_versions_are_those_of_the_code() -> None:
-    from fleet.apps.etcd.upgrade import SERIES
+    from fleet.apps.etcd.versions import VERSIONS
     from fleet.cli import access
     from fleet.cli.commands.doctor import OLDEST_PYTHON
     from fleet.git import command
@@ -50,4 +50,4 @@ def test_versions_are_those_of_the_code() -> None:
     for row, oldest in (("Kubernetes", access.OLDEST), ("Python", OLDEST_PYTHON), ("git", command.OLDEST)):
         assert f"| {row} | {'.'.join(map(str, oldest))} and later" in text
     assert f"The tests run on {'.'.join(KUBERNETES.split('.')[:2])} |" in text
-    assert f"| etcd | {', '.join(SERIES[:-1])} and {SERIES[-1]};" in text
+    assert f"| etcd | {', '.join(VERSIONS.series[:-1])} and {VERSIONS.series[-1]};" in text

@@ -18,9 +18,8 @@ from fleet import TLS, Resources, Volume
 from fleet.apply import inventory
 from fleet.approval import record as approval
 from fleet.apps import Etcd
-from fleet.apps.etcd import ledger as members
-from fleet.apps.etcd import manifests
 from fleet.apps.etcd.config import EtcdConfig
+from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.layout import write as write_layout
 from fleet.bundle import model as rendered
@@ -28,6 +27,8 @@ from fleet.bundle import storage
 from fleet.evaluate.evaluation import evaluate
 from fleet.evaluate.result import Evaluation
 from fleet.git import status_records
+from fleet.kit import members, pods
+from fleet.kit.files import members_map
 from fleet.objects.desired import Key, Object
 from fleet.objects.normalise import applied_hash
 from fleet.plan import plan
@@ -147,10 +148,10 @@ def _etcd() -> dict[str, Any]:
     made = members.founders(PODS)
     return {
         name: {
-            "around": manifests.surroundings(app),
-            "members": manifests.members_map(app, made, {}, ()),
-            "set": manifests.stateful_set(app, manifests.template(app, "etcd:v3.5.21"), replicas=3),
-            "rolled": manifests.template(app.model_copy(update={"roll": "again"}), "etcd:v3.5.35", "trust"),
+            "around": pods.surroundings(DRIVER, app),
+            "members": members_map(DRIVER, app, made, {}, ()),
+            "set": pods.stateful_set(DRIVER, app, pods.pod_template(DRIVER, app, "etcd:v3.5.21"), replicas=3),
+            "rolled": pods.pod_template(DRIVER, app.model_copy(update={"roll": "again"}), "etcd:v3.5.35", "trust"),
         }
         for name, app in apps.items()
     }
@@ -180,11 +181,11 @@ def _marks() -> Iterator[tuple[str, str]]:
         ).model_copy(update={"roll": roll})
         names = tuple(f"db-{number}" for number in range(count))
         made = members.founders(names)
-        template = manifests.template(app, image, "3fa9" if roll else "")
+        template = pods.pod_template(DRIVER, app, image, "3fa9" if roll else "")
         objects = [
-            *manifests.surroundings(app),
-            manifests.stateful_set(app, template, replicas=count),
-            manifests.members_map(app, made, {}, ()),
+            *pods.surroundings(DRIVER, app),
+            pods.stateful_set(DRIVER, app, template, replicas=count),
+            members_map(DRIVER, app, made, {}, ()),
         ]
         spec = f"{version} {count} {'tls' if encrypted else 'plain'} {resources.cpu or '-'} {size}"
         spec += f" {config.quota or '-'} {roll or '-'}"

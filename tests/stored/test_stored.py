@@ -9,9 +9,9 @@ import pytest
 from fleet.apply import inventory
 from fleet.approval import record as approval
 from fleet.apps.etcd import layout
-from fleet.apps.etcd import ledger as members
 from fleet.bundle import storage
 from fleet.git import status_records
+from fleet.kit import members
 from tests.stored.files import APPROVAL, DIRECTORY, LAYOUT, PODS, files
 
 KEPT = {file.name: file.read_bytes() for file in DIRECTORY.iterdir()}

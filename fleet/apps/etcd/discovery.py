@@ -14,10 +14,10 @@ import orjson
 from fleet.apps.etcd import found as finding
 from fleet.apps.etcd.client import etcdctl
 from fleet.apps.etcd.described import container_of, described
-from fleet.apps.etcd.image import image
+from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
-from fleet.apps.etcd.upgrade import SERIES
+from fleet.apps.etcd.versions import VERSIONS
 from fleet.errors import ConfigurationError
 from fleet.kit.discovery import (
     Candidate,
@@ -158,8 +158,10 @@ def _contradictions(
         return Problem("identity", f"its pods are members of different clusters: {told}")
     if not all(one.leader for one in said.values()):
         return Problem("members", "they have no leader")
-    if unknown := sorted({one.version for one in said.values()} - {v for v in _versions(said) if _series(v) in SERIES}):
-        return Problem("version", f"etcd {', '.join(unknown)} runs, and fleet knows {', '.join(SERIES)}")
+    if unknown := sorted(
+        {one.version for one in said.values()} - {v for v in _versions(said) if _series(v) in VERSIONS.series}
+    ):
+        return Problem("version", f"etcd {', '.join(unknown)} runs, and fleet knows {', '.join(VERSIONS.series)}")
     if len({_series(one.version) for one in said.values()}) > 1:
         return Problem("version", "its members run two versions", "finish that upgrade first")
     if strangers := [one for one in listed if int(one["ID"]) not in {other.member for other in said.values()}]:
@@ -220,7 +222,7 @@ def _app(found: Object, read: Layout, fields: dict[str, Any], version: str, kept
     own = found["metadata"]
     container = container_of(found, read)
     made = Etcd(own["name"], namespace=own["namespace"], version=version)
-    if container["image"] != image(made, {}):
+    if container["image"] != DRIVER.image(made, {}):
         fields["image"] = container["image"]
     secrets = {secret for secret, _ in read.files.values()}
     kept += unsaid(found, read.container, read.claim, prefix=finding.PREFIX, secrets=secrets)

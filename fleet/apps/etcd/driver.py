@@ -1,57 +1,60 @@
-"""What is known about etcd without asking one."""
+"""etcd's declaration: what is known about it without asking one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from fleet.apps.etcd import names
 from fleet.apps.etcd.client import client
+from fleet.apps.etcd.files import FILE, SETTINGS, common, file_of
 from fleet.apps.etcd.layout import read as read_layout
-from fleet.apps.etcd.ledger import LEDGER
-from fleet.apps.etcd.ledger import read as read_ledger
 from fleet.apps.etcd.spec import Etcd
+from fleet.apps.etcd.tls import DECLARED
 from fleet.apps.etcd.unserved import unserved
-from fleet.apps.etcd.upgrade import SERIES, path
+from fleet.apps.etcd.versions import VERSIONS, find_path
+from fleet.kit import members
+from fleet.kit.app_type import AppType, DataVolume, Port, Ready, Role
 from fleet.kit.client import Client
-from fleet.kit.driver import Capabilities, Driver, EngineMeta, Impact, Path, Problem
+from fleet.kit.driver import Path, Problem
+from fleet.kit.members import LEDGER, MemberRecord
+from fleet.kit.names import members_map
+from fleet.kit.settings_text import read_settings
 
 if TYPE_CHECKING:
     from fleet.kit.discovery import Discovery
     from fleet.model.app import Connection
 
+MEMBER = Role[Etcd](
+    command=("etcd",),
+    arguments=(f"--config-file={{file:{FILE}}}",),
+    ports=(
+        Port("client", names.CLIENT),
+        Port("peer", names.PEER, used_by="members"),
+        Port("metrics", names.METRICS, used_by="probes"),
+    ),
+    ready=Ready(http=("/health", "metrics")),  # only with a majority, and never a learner: no client comes to one
+    volumes=(DataVolume(names.MOUNT),),
+    files=names.MEMBER_FILES,
+    bootstrap="together",
+    joining="announced",
+    votes=True,
+)
 
-class EtcdDriver(Driver[Etcd]):
+
+class EtcdType(AppType[Etcd]):
     app = Etcd
-    meta = EngineMeta(
-        name="etcd",
-        versions=SERIES,
-        roles=("leader", "follower", "learner"),
-        ports={"client": 2379, "peer": 2380, "metrics": 2381},
-        quorum="majority",
-        fewest=1,
-        most=7,
-        short_names=("ec",),
-        words="etcd: a small, strictly consistent key-value store.",
-    )
-    caps = Capabilities(downgrade=True)
-    impacts: ClassVar[Mapping[str, Impact]] = {
-        "version": Impact.UPGRADE,
-        "members": Impact.SCALE,
-        "storage": Impact.GROW,
-        "volume.storage_class": Impact.IMMUTABLE,
-        "volume": Impact.NONE,
-        "tls.enabled": Impact.RESTART,  # of members that others set up without it; else it cannot be changed
-        "tls.authority": Impact.RESTART,  # and whom to trust only when it starts
-        "tls": Impact.RELOAD,  # etcd reads certificates anew at every handshake
-        "backup": Impact.NONE,
-        "restore_from": Impact.NONE,
-        "force_quorum": Impact.LOSS,
-        "paused": Impact.NONE,
-        "config": Impact.RESTART,
-        "resources": Impact.RESTART,
-        "image": Impact.RESTART,
-    }
+    name = "etcd"
+    description = "etcd: a small, strictly consistent key-value store."
+    short_names = ("ec",)
+    versions = VERSIONS
+    roles = (MEMBER,)
+    settings = SETTINGS
+    options = "config.options"
+    tls = DECLARED
+    ranks = ("leader", "follower", "learner")
+    quorum = "majority"
+    most = names.MOST
 
     def validate(self, spec: Etcd, previous: Etcd | None = None) -> list[Problem]:
         return [*super().validate(spec, previous), *unserved(spec)]
@@ -73,24 +76,23 @@ class EtcdDriver(Driver[Etcd]):
         return DISCOVERY
 
     def path(self, current: str, target: str) -> Path:
-        return path(current, target)
+        return find_path(current, target)
 
-    def stays(self, spec: Etcd, status: Mapping[str, Any]) -> str:
-        from fleet.apps.etcd.image import same_image  # noqa: PLC0415 - for plans alone
+    def shared_settings(self, app: Etcd, role: Role[Etcd]) -> dict[str, Any]:
+        return common(app)
 
-        return same_image(spec, status)
+    def files(self, app: Etcd, pod: str, record: MemberRecord, settings: Mapping[str, Any]) -> dict[str, str]:
+        return {FILE: file_of(app, pod, record, settings)}
 
-    def unknown_release(self, spec: Etcd) -> str:
-        from fleet.apps.etcd.image import unknown_release  # noqa: PLC0415 - for plans and checks alone
-
-        return unknown_release(spec)
+    def read_settings(self, files: Mapping[str, str]) -> Mapping[str, Any]:
+        return read_settings(files[FILE])
 
     def notes(self, spec: Etcd) -> str:
-        return names.members_map(spec)
+        return members_map(spec)
 
     def as_noted(self, spec: Etcd, notes: Mapping[str, Any]) -> Etcd:
         text = (notes["metadata"].get("annotations") or {}).get(LEDGER)
-        ledger = read_ledger(text) if text else None
+        ledger = members.read(text) if text else None
         return names.laid_out(spec, read_layout(ledger.layout) if ledger and ledger.layout else None)
 
     def connection(self, spec: Etcd) -> Connection:
@@ -100,4 +102,4 @@ class EtcdDriver(Driver[Etcd]):
         return client(spec)
 
 
-DRIVER = EtcdDriver()
+DRIVER = EtcdType()

@@ -1,26 +1,24 @@
-"""The configuration file of each member.
-
-Files are named by pod and by a hash of what is the same for all, and the pod template names the hash: a member that is
-restarted by chance while a change rolls through keeps the configuration that its pod was made with.
-"""
+"""etcd's settings, and the configuration file of each member (`fleet.kit.files` says how files are named and kept)."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fleet.apps.etcd import names, secured
 from fleet.apps.etcd.config import EtcdConfig
 from fleet.apps.etcd.layout import Layout
-from fleet.apps.etcd.ledger import Ledger, Place
 from fleet.apps.etcd.spec import Etcd
-from fleet.kit.settings_text import read_settings, read_value
+from fleet.kit.app_type import Setting, setting_values
+from fleet.kit.members import MemberRecord
+from fleet.kit.names import DATA
+from fleet.kit.settings_text import read_value
 from fleet.model.types import amount
 from fleet.times import seconds
 from fleet.yaml_text import dump_settings
 
+FILE = "yaml"  # the file of a member
+CERTIFICATES = {"server": "/etc/etcd/server", "peer": "/etc/etcd/peer"}  # where Secrets lie, by purpose
 _LARGEST_QUOTA = 8 * 2**30
 _ETCDS_QUOTA = 2 * 2**30  # its own choice
 _LOGS = 512 * 2**20  # five files of 64 MiB that etcd keeps, the next one, and a snapshot
@@ -34,31 +32,8 @@ def common(app: Etcd) -> dict[str, Any]:
 
 def as_said(app: Etcd) -> dict[str, Any]:
     """As its fields alone have it."""
-    config = app.config
-    found: dict[str, Any] = {
-        "data-dir": f"{names.MOUNT}/{names.DATA}",
-        "listen-peer-urls": f"{names.scheme(app)}://0.0.0.0:{names.PEER}",
-        "listen-client-urls": f"{names.scheme(app)}://0.0.0.0:{names.CLIENT}",
-        "listen-metrics-urls": f"http://0.0.0.0:{names.METRICS}",
-        "initial-cluster-token": names.token(app),
-        "enable-grpc-gateway": True,  # off in 3.4 unless said, when there is a file
-        "logger": "zap",
-        "log-outputs": ["stderr"],
-        "log-level": config.log_level,
-        "heartbeat-interval": config.heartbeat_ms,
-        "election-timeout": config.election_ms,
-        "auto-compaction-mode": "periodic",
-        "auto-compaction-retention": f"{int(seconds(config.compaction))}s",
-        "quota-backend-bytes": quota(app),
-        "max-request-bytes": int(amount(config.max_request)),
-    }
-    if config.snapshot_count:
-        found["snapshot-count"] = config.snapshot_count
-    if app.tls.enabled:
-        found["client-transport-security"] = _tls("server")
-        found["peer-transport-security"] = _tls("peer")
-    found.update({flag: read_value(value) for flag, value in config.options.items()})
-    return found
+    options = {flag: read_value(value) for flag, value in app.config.options.items()}
+    return {**setting_values(SETTINGS, app), **options}
 
 
 def kept_settings(app: Etcd, kept: Layout) -> dict[str, Any]:
@@ -86,27 +61,45 @@ def quota(app: Etcd) -> int:
     return min(storage * 3 // 4, max(storage - _LOGS, storage // 4), _LARGEST_QUOTA)
 
 
-def _tls(what: str) -> dict[str, Any]:
-    folder = f"/etc/etcd/{what}"
-    return {
+def _listen(port: int) -> Callable[[Etcd], str]:
+    return lambda app: f"{names.scheme(app)}://0.0.0.0:{port}"
+
+
+def _tls(what: str) -> Callable[[Etcd], dict[str, Any] | None]:
+    folder = CERTIFICATES[what]
+    files = {
         "cert-file": f"{folder}/tls.crt",
         "key-file": f"{folder}/tls.key",
         "trusted-ca-file": f"{folder}/ca.crt",
         "client-cert-auth": True,
     }
+    return lambda app: dict(files) if app.tls.enabled else None
 
 
-def revision(app: Etcd) -> str:
-    """A quota that follows the storage is left out: volumes grow while members run, it grows at the next restart."""
-    counted = {key: value for key, value in common(app).items() if key != "quota-backend-bytes" or app.config.quota}
-    return hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()[:10]
+SETTINGS: tuple[Setting[Etcd], ...] = (
+    Setting("data-dir", lambda app: f"{names.MOUNT}/{DATA}"),
+    Setting("listen-peer-urls", _listen(names.PEER)),
+    Setting("listen-client-urls", _listen(names.CLIENT)),
+    Setting("listen-metrics-urls", lambda app: f"http://0.0.0.0:{names.METRICS}"),
+    Setting("initial-cluster-token", names.token),
+    Setting("enable-grpc-gateway", lambda app: True),  # off in 3.4 unless said, when there is a file
+    Setting("logger", lambda app: "zap"),
+    Setting("log-outputs", lambda app: ["stderr"]),
+    Setting("log-level", lambda app: app.config.log_level),
+    Setting("heartbeat-interval", lambda app: app.config.heartbeat_ms),
+    Setting("election-timeout", lambda app: app.config.election_ms),
+    Setting("auto-compaction-mode", lambda app: "periodic"),
+    Setting("auto-compaction-retention", lambda app: f"{int(seconds(app.config.compaction))}s"),
+    # Volumes grow while members run; a quota that follows them grows at the next restart.
+    Setting("quota-backend-bytes", quota, follows=lambda app: not app.config.quota),
+    Setting("max-request-bytes", lambda app: int(amount(app.config.max_request))),
+    Setting("snapshot-count", lambda app: app.config.snapshot_count or None),
+    Setting("client-transport-security", _tls("server")),
+    Setting("peer-transport-security", _tls("peer")),
+)
 
 
-def file_name(pod: str, revision: str) -> str:
-    return f"{pod}.{revision}.yaml"
-
-
-def file_of(app: Etcd, pod: str, place: Place, shared: Mapping[str, Any]) -> str:
+def file_of(app: Etcd, pod: str, place: MemberRecord, shared: Mapping[str, Any]) -> str:
     """One member's file. What it says about the cluster counts only while the member has no data."""
     own = {
         "name": pod,
@@ -126,24 +119,9 @@ def _advertised(app: Etcd, pod: str, shared: Mapping[str, Any]) -> str:
     return secured.advertised(kept, url, str(shared.get("listen-client-urls", ""))) if kept else url
 
 
-def _cluster(app: Etcd, place: Place) -> str:
+def _cluster(app: Etcd, place: MemberRecord) -> str:
     if place.phase == "joining" and place.known_as:
         return ",".join(place.known_as)
     if place.phase in ("founding", "joining"):
         return ",".join(f"{pod}={names.peer_url(app, pod)}" for pod in place.cluster)
     return f"this-member-has-lost-its-data={names.scheme(app)}://nowhere.invalid:{names.PEER}"
-
-
-def files(app: Etcd, ledger: Ledger, present: Mapping[str, str], used: Iterable[str]) -> dict[str, str]:
-    """All files: of the wanted configuration, and of those (`used`) that pods were made with, as `present` has them."""
-    wanted = revision(app)
-    shared: dict[str, Mapping[str, Any]] = {wanted: common(app)}
-    for name, text in sorted(present.items()):
-        older = name.rpartition(".")[0].rpartition(".")[2]
-        if older in used and older not in shared:
-            shared[older] = read_settings(text)
-    return {
-        file_name(pod, one): file_of(app, pod, place, content)
-        for one, content in shared.items()
-        for pod, place in ledger.places.items()
-    }

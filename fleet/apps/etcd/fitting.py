@@ -12,11 +12,11 @@ from typing import NamedTuple
 from fleet.apps.etcd import found as finding
 from fleet.apps.etcd import names
 from fleet.apps.etcd.described import container_of, described
+from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.files import as_said
-from fleet.apps.etcd.image import image
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
-from fleet.apps.etcd.upgrade import SERIES
+from fleet.apps.etcd.versions import VERSIONS
 from fleet.errors import ConfigurationError
 from fleet.kit.discovery import Object, claimed_by, is_updating, managers_in_the_way
 from fleet.model.types import amount, release
@@ -137,7 +137,7 @@ def _volumes(app: Etcd, runs: Etcd, claims: Sequence[Object]) -> Iterator[str]:
 def _image(app: Etcd, runs: str, beside: Beside | None) -> Iterator[str]:
     """As git says, or as the official one of the version; of a series, any patch. Only the operator knows what else
     that may stand for."""
-    wanted = {image(app, {}, runs), image(app, beside.images, runs)} if beside else {app.image or runs}
+    wanted = {DRIVER.image(app, {}, runs), DRIVER.image(app, beside.images, runs)} if beside else {app.image or runs}
     if runs not in wanted:
         yield f"{runs} runs, and git says {' or '.join(sorted(wanted))}"
 
@@ -157,7 +157,7 @@ def _version(app: Etcd, found: Object) -> Objection | None:
         runs = _series(image.partition("@")[0].rpartition("/")[2].partition(":")[2].removeprefix("v").partition("-")[0])
     except ValueError:
         return None
-    if runs not in SERIES or runs == _series(app.version):
+    if runs not in VERSIONS.series or runs == _series(app.version):
         return None
     return Objection("NotAsDescribed", f"{image} runs, and git says {app.version}: take it over as it is first")
 

@@ -14,9 +14,13 @@ import json
 from typing import Any
 
 from fleet.apps.etcd import names, secured
-from fleet.apps.etcd.files import file_name, revision
+from fleet.apps.etcd.driver import DRIVER
+from fleet.apps.etcd.files import FILE
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
+from fleet.kit import names as kit_names
+from fleet.kit.files import file_name, revision
+from fleet.kit.pods import container_resources
 from fleet.kit.template import TEMPLATE
 from fleet.kit.tls import TRUST
 from fleet.model.app import ROLL
@@ -29,7 +33,7 @@ OURS = ("fleet.dev/app", "fleet.dev/kind")
 
 def labels(app: Etcd) -> dict[str, str]:
     """Of objects that others made: only what nobody else selects by."""
-    return {name: value for name, value in names.labels(app).items() if name in OURS}
+    return {name: value for name, value in kit_names.labels(app).items() if name in OURS}
 
 
 def baseline(app: Etcd, image: str) -> dict[str, Any]:
@@ -55,14 +59,11 @@ def changed_resources(app: Etcd, kept: Layout) -> Manifest | None:
     said = app.resources.model_dump(by_alias=True, exclude_none=True)
     if said == kept.baseline["resources"]:
         return None
-    limits = {"memory": app.resources.memory_limit or app.resources.memory}
-    if app.resources.cpu_limit:
-        limits["cpu"] = app.resources.cpu_limit
-    return {"requests": {"cpu": app.resources.cpu, "memory": app.resources.memory}, "limits": limits}
+    return container_resources(app.resources)
 
 
 def mark(app: Etcd, kept: Layout, image: str, trust: str = "") -> str:
-    parts = [wanted_image(app, kept, image), revision(app), changed_resources(app, kept), app.roll]
+    parts = [wanted_image(app, kept, image), revision(DRIVER, app), changed_resources(app, kept), app.roll]
     parts += [trust] if trust else []
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:10]
 
@@ -78,7 +79,7 @@ def as_it_was(app: Etcd, kept: Layout) -> bool:
 
 
 def template(app: Etcd, kept: Layout, present: Manifest, image: str, trust: str = "") -> Manifest:
-    """The present one with these few changes, each of which may be there already. `trust`: as in `manifests`."""
+    """The present one with these few changes, each of which may be there already. `trust`: as in `fleet.kit.pods`."""
     made = copy.deepcopy(present)
     metadata = made.setdefault("metadata", {})
     metadata["labels"] = {**(metadata.get("labels") or {}), **labels(app)}
@@ -91,7 +92,7 @@ def template(app: Etcd, kept: Layout, present: Manifest, image: str, trust: str 
     container = next(one for one in spec["containers"] if one["name"] == kept.container)
     container["image"] = wanted_image(app, kept, image)
     container["command"] = [kept.program]
-    container["args"] = [f"--config-file={names.KEPT_FILES}/{file_name(f'$({POD})', revision(app))}"]
+    container["args"] = [f"--config-file={names.KEPT_FILES}/{file_name(f'$({POD})', revision(DRIVER, app), FILE)}"]
     own = {"name": POD, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}}
     container["env"] = [*(one for one in container.get("env") or () if one["name"] != POD), own]
     mount = {"name": VOLUME, "mountPath": names.KEPT_FILES, "readOnly": True}
@@ -99,7 +100,7 @@ def template(app: Etcd, kept: Layout, present: Manifest, image: str, trust: str 
     container["terminationMessagePolicy"] = "FallbackToLogsOnError"
     if (resources := changed_resources(app, kept)) is not None:
         container["resources"] = resources
-    files = {"name": VOLUME, "configMap": {"name": names.members_map(app), "defaultMode": 0o644}}
+    files = {"name": VOLUME, "configMap": {"name": kit_names.members_map(app), "defaultMode": 0o644}}
     spec["volumes"] = [*(one for one in spec.get("volumes") or () if one["name"] != VOLUME), files]
     peers = {"peer": names.peer_secret(app)} if secured.secures_peers(kept) else {}
     secured.equip(spec, container, kept, {"server": names.server_secret(app), **peers})

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 Stage = Literal["", "opening", "open", "closing", "closed"]
-ATTRIBUTE = "_layout"  # of an app: where it is kept while a pass looks at it
 
 
 @dataclass(frozen=True, slots=True)

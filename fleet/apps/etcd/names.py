@@ -1,4 +1,4 @@
-"""What the parts of an etcd are called, and where its members are reached. The same for ever: data hangs on it.
+"""Where members of an etcd are reached, and which names their certificates have. The same for ever: data hangs on it.
 
 An etcd that others set up keeps the names that it was found with: its `Layout` is asked first.
 """
@@ -9,13 +9,13 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from fleet.apps.etcd import secured
-from fleet.apps.etcd.layout import ATTRIBUTE, Layout
+from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
+from fleet.kit import names
+from fleet.kit.names import LAYOUT, pod
 from fleet.model.app import Connection
 
 CLIENT, PEER, METRICS = 2379, 2380, 2381
-CONTAINER = "etcd"
-DATA = "data"  # the claim template, and the directory on the volume
 MOUNT = "/var/lib/etcd"
 MEMBER_FILES = "/etc/etcd/members"
 KEPT_FILES = "/etc/fleet-members"  # in pods that others described: nothing of theirs is there
@@ -24,7 +24,7 @@ MOST = 7
 
 def layout(app: Etcd) -> Layout | None:
     """As it was found; None for an app that fleet made."""
-    found: Layout | None = app.__dict__.get(ATTRIBUTE)
+    found: Layout | None = app.__dict__.get(LAYOUT)
     return found
 
 
@@ -33,26 +33,8 @@ def laid_out(app: Etcd, layout: Layout | None) -> Etcd:
     if layout is None:
         return app
     made = app.model_copy()
-    made.__dict__[ATTRIBUTE] = layout
+    made.__dict__[LAYOUT] = layout
     return made
-
-
-def stateful_set(app: Etcd) -> str:
-    found = layout(app)
-    return found.stateful_set if found else app.name
-
-
-def pod(app: Etcd, ordinal: int) -> str:
-    return f"{stateful_set(app)}-{ordinal}"
-
-
-def ordinal(name: str) -> int:
-    return int(name.rpartition("-")[2])
-
-
-def claim(app: Etcd, pod: str) -> str:
-    found = layout(app)
-    return f"{found.claim if found else DATA}-{pod}"
 
 
 def client_port(app: Etcd) -> int:
@@ -60,16 +42,12 @@ def client_port(app: Etcd) -> int:
     return found.port if found else CLIENT
 
 
-def peers_service(app: Etcd) -> str:
-    return f"{app.name}-peers"
-
-
 def host(app: Etcd, pod: str) -> str:
     """The name that members and the operator know a member by; no part of it changes with a restart."""
     if found := layout(app):
         known = next((url for url in (found.client_url, found.peer_url) if "{pod}" in url), found.peer_url)
         return urlsplit(known.replace("{pod}", pod)).hostname or pod
-    return f"{pod}.{peers_service(app)}.{app.namespace}.svc"
+    return names.host(app, pod)
 
 
 def encrypted(app: Etcd) -> bool:
@@ -127,10 +105,6 @@ def token(app: Etcd) -> str:
     return f"{app.namespace}-{app.name}"
 
 
-def members_map(app: Etcd) -> str:
-    return f"{app.name}-members"
-
-
 def authority_secret(app: Etcd) -> str:
     return f"{app.name}-ca"
 
@@ -178,17 +152,3 @@ def peer_names(app: Etcd) -> tuple[str, ...]:
         urls = (found.peer_url.replace("{pod}", pod(app, number)) for number in range(MOST))
         return tuple(urlsplit(url).hostname or "" for url in urls)
     return tuple(host(app, pod(app, number)) for number in range(MOST))
-
-
-def labels(app: Etcd) -> dict[str, str]:
-    return {
-        "app.kubernetes.io/name": "etcd",
-        "app.kubernetes.io/instance": app.name,
-        "app.kubernetes.io/managed-by": "fleet-operator",
-        "fleet.dev/app": app.name,
-        "fleet.dev/kind": "Etcd",
-    }
-
-
-def selector(app: Etcd) -> dict[str, str]:
-    return {"app.kubernetes.io/name": "etcd", "app.kubernetes.io/instance": app.name}

@@ -7,13 +7,12 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from fleet.apps.etcd.config import EtcdConfig
-from fleet.apps.etcd.upgrade import SERIES
+from fleet.apps.etcd.versions import VERSIONS
+from fleet.kit.versions import known_version
 from fleet.model.app import App
 from fleet.model.app_settings import TLS, Backup, Resources, Restore, Volume
 from fleet.model.base import IMMUTABLE, OF_NEW_APPS, Rule
-from fleet.model.types import Quantity, Version, amount, release
-
-_KNOWN = ", ".join(SERIES[:-1]) + f" or {SERIES[-1]}"
+from fleet.model.types import Quantity, Version, amount
 
 ODD = Rule(
     cel="self % 2 == 1",
@@ -21,12 +20,7 @@ ODD = Rule(
     holds=lambda members: members % 2 == 1,
     hint=lambda members: f"{members - 1} or {members + 1}" if members > 1 else "1 or 3",
 )
-KNOWN_VERSION = Rule(
-    cel=f"self.matches('^({'|'.join(series.replace('.', '[.]') for series in SERIES)})([.][0-9]+)?$')",
-    message=f"must be a release of etcd {_KNOWN}",
-    holds=lambda version: ".".join(map(str, release(version)[:2])) in SERIES,
-    hint=f"'{SERIES[-1]}' is the newest series, and stands for its newest patch",
-)
+KNOWN_VERSION = known_version("etcd", VERSIONS)
 ONLY_GROWS = Rule(
     cel="quantity(self).compareTo(quantity(oldSelf)) >= 0",
     message="cannot become smaller: volumes only grow",

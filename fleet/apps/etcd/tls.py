@@ -7,14 +7,21 @@ start. Clients are let in with a certificate alone.
 from __future__ import annotations
 
 from fleet.apps.etcd import names
+from fleet.apps.etcd.files import CERTIFICATES
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit.tls import CLIENTS, PEERS, DeclaredCertificate, Tls
 
 SERVER: DeclaredCertificate[Etcd] = DeclaredCertificate(
-    "server", CLIENTS, lambda app: app.name, names.server_names, ("127.0.0.1", "::1"), client=True
+    "server",
+    CLIENTS,
+    lambda app: app.name,
+    names.server_names,
+    ("127.0.0.1", "::1"),
+    client=True,
+    path=CERTIFICATES["server"],
 )
 PEER: DeclaredCertificate[Etcd] = DeclaredCertificate(
-    "peer", PEERS, lambda app: f"{app.name}-peer", names.peer_names, client=True
+    "peer", PEERS, lambda app: f"{app.name}-peer", names.peer_names, client=True, path=CERTIFICATES["peer"]
 )
 DECLARED: Tls[Etcd] = Tls(
     certificates=(SERVER, PEER),

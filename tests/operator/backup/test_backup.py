@@ -26,6 +26,7 @@ from fleet.apps.etcd.backup.schedule import cron_job
 from fleet.apps.etcd.backup.snapshot import verified
 from fleet.apps.etcd.engine.protocol import Etcd as Protocol
 from fleet.errors import AccessError, ConfigurationError, ConflictError, NotFoundError, ResourceError
+from fleet.kit import names as kit_names
 from fleet.model.app_settings import Backup, Claim, Restore
 from tests.operator.backup.pod_processes import run_container, run_pod
 from tests.operator.etcd.processes import WITH_TOOLS, EtcdCluster, Programs, leader, programs
@@ -132,7 +133,7 @@ def _restored(source: Source, tmp_path: Path, count: int) -> EtcdCluster:
     """An etcd on volumes that the Jobs of a restore have filled."""
     cluster = EtcdCluster(source.programs, tmp_path / "etcd", count)
     app, restore = _new(source)
-    pods = [names.pod(app, number) for number in range(count)]
+    pods = [kit_names.pod(app, number) for number in range(count)]
     replaced: dict[str, str | Path] = {
         names.peer_url(app, pod): member.peer_url for pod, member in zip(pods, cluster.founders, strict=True)
     }

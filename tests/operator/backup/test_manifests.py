@@ -9,15 +9,17 @@ from typing import Any
 
 import pytest
 
-from fleet.apps.etcd import Etcd, names
+from fleet.apps.etcd import Etcd
 from fleet.apps.etcd.backup import store
 from fleet.apps.etcd.backup.outcome import backed_up, newest, read_manifest
 from fleet.apps.etcd.backup.record import Record
 from fleet.apps.etcd.backup.restoration import Choice, Restoration, claim, leftovers, restoration
 from fleet.apps.etcd.backup.schedule import cron_job
-from fleet.apps.etcd.manifests import stateful_set, surroundings, template
+from fleet.apps.etcd.driver import DRIVER
+from fleet.kit import names
 from fleet.kit.backup_job import backup_job
 from fleet.kit.permissions import place
+from fleet.kit.pods import pod_template, stateful_set, surroundings
 from fleet.kit.status import LastBackup
 from fleet.model.app_settings import NFS, S3, Backup, Claim, Restore, Volume
 from fleet.testing import Cluster
@@ -75,8 +77,10 @@ def test_no_service_or_budget_takes_a_backup_or_restore_for_a_member() -> None:
     app = _app()
     for pod in (_pod_of(_cron_job(app)), *(_pod_of(job) for job in _restore_jobs())):
         labels = pod["metadata"]["labels"]
-        selectors = [one["spec"]["selector"] for one in surroundings(app) if one["kind"] == "Service"]
-        selectors.append(stateful_set(app, template(app, "etcd"), replicas=3)["spec"]["selector"]["matchLabels"])
+        selectors = [one["spec"]["selector"] for one in surroundings(DRIVER, app) if one["kind"] == "Service"]
+        selectors.append(
+            stateful_set(DRIVER, app, pod_template(DRIVER, app, "etcd"), replicas=3)["spec"]["selector"]["matchLabels"]
+        )
         for selector in selectors:
             assert not selector.items() <= labels.items()
         assert labels["app.kubernetes.io/managed-by"] == "fleet-operator"
@@ -345,6 +349,6 @@ def test_the_api_server_takes_every_manifest_as_it_is(cluster: Cluster) -> None:
 def test_a_claim_is_the_one_that_the_stateful_set_would_make() -> None:
     app = Etcd("copy", namespace="ns", version="3.5", storage="2Gi", volume=Volume(storage_class="fast"))
     made = claim(app, "copy-0", CHOICE)
-    wanted = stateful_set(app, template(app, "etcd"), replicas=3)["spec"]["volumeClaimTemplates"][0]
+    wanted = stateful_set(DRIVER, app, pod_template(DRIVER, app, "etcd"), replicas=3)["spec"]["volumeClaimTemplates"][0]
     assert made["metadata"]["name"] == f"{wanted['metadata']['name']}-copy-0" == names.claim(app, "copy-0")
     assert made["metadata"]["labels"] == wanted["metadata"]["labels"] and made["spec"] == wanted["spec"]

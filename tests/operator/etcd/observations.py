@@ -13,16 +13,18 @@ from functools import cache
 from typing import Any, Self
 
 from fleet.apps.etcd import names
+from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.engine.decide import at_rest, concerns
 from fleet.apps.etcd.engine.protocol import Alarm, AlarmKind, Member, MemberStatus
 from fleet.apps.etcd.engine.secrets import secrets
 from fleet.apps.etcd.engine.seen import Seen
-from fleet.apps.etcd.files import file_name, revision
-from fleet.apps.etcd.image import image
-from fleet.apps.etcd.ledger import Ledger, Place
-from fleet.apps.etcd.manifests import members_map, stateful_set, template
+from fleet.apps.etcd.files import FILE
 from fleet.apps.etcd.spec import Etcd
+from fleet.kit import names as kit_names
+from fleet.kit.files import file_name, members_map, revision
+from fleet.kit.members import Ledger, MemberRecord
 from fleet.kit.order import decide
+from fleet.kit.pods import pod_template, stateful_set
 from fleet.kit.stateful_set import changed
 from fleet.kit.step import Act, Apply, Decision, Delete, Revert, Step, Take
 from fleet.kit.world import Object, World
@@ -64,12 +66,13 @@ class Drawing:
 
     def __post_init__(self) -> None:
         made = self.ran = self.ran or self.app
-        self.template = template(made, image(made, self.images))
+        self.template = pod_template(DRIVER, made, DRIVER.image(made, self.images))
         self.set: Object | None = self._stateful_set(made)
-        pods = [names.pod(made, number) for number in range(made.members)]
+        pods = [kit_names.pod(made, number) for number in range(made.members)]
         self.members = [_member(made, number) for number in range(made.members)]
         self.ledger: Ledger | None = Ledger(
-            identity=f"{CLUSTER:x}", places={pod: Place("settled", f"{member_id(n):x}") for n, pod in enumerate(pods)}
+            identity=f"{CLUSTER:x}",
+            places={pod: MemberRecord("settled", f"{member_id(n):x}") for n, pod in enumerate(pods)},
         )
         self.files: Object | None = None  # as the ledger and the app that ran have them, unless drawn
         self.pods = {pod: self._pod(pod) for pod in pods}
@@ -80,7 +83,7 @@ class Drawing:
         self.silent: dict[str, str] = {}
 
     def _stateful_set(self, made: Etcd) -> Object:
-        found = changed(stateful_set(made, self.template, replicas=made.members), partition=made.members)
+        found = changed(stateful_set(DRIVER, made, self.template, replicas=made.members), partition=made.members)
         found["metadata"] |= {"uid": "set", "resourceVersion": "1"}
         found["status"] = {"currentRevision": "db-1", "updateRevision": "db-1"}
         return found
@@ -101,7 +104,7 @@ class Drawing:
             "spec": {**made["spec"], "nodeName": "node-1"},
             "status": {
                 "phase": "Running",
-                "podIP": f"10.0.0.{names.ordinal(pod)}",
+                "podIP": f"10.0.0.{kit_names.ordinal(pod)}",
                 "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": before(3500)}],
                 "containerStatuses": [{"name": "etcd", "restartCount": 0, "state": {"running": {}}}],
             },
@@ -162,7 +165,7 @@ class Drawing:
 
     def learner(self, ordinal: int, generation: int = 1, *, started: bool = False) -> Self:
         assert self.members is not None
-        pod = names.pod(self.app, ordinal)
+        pod = kit_names.pod(self.app, ordinal)
         self.off_the_list(pod)
         identity = member_id(ordinal, generation)
         url = (names.peer_url(self.app, pod),)
@@ -172,7 +175,7 @@ class Drawing:
             self.statuses[pod] = replace(status, member_id=identity, is_learner=True)
         return self
 
-    def place(self, pod: str, place: Place | None) -> Self:
+    def place(self, pod: str, place: MemberRecord | None) -> Self:
         assert self.ledger is not None
         self.ledger = self.ledger.with_place(pod, place) if place else self.ledger.without(pod)
         return self
@@ -196,7 +199,7 @@ class Drawing:
     def roll(self, *through: str, partition: int | None = None) -> Self:
         """The StatefulSet has the template of the wanted app, and so have those pods."""
         assert self.set is not None
-        new = template(self.app, image(self.app, self.images))
+        new = pod_template(DRIVER, self.app, DRIVER.image(self.app, self.images))
         self.set["spec"]["template"] = copy.deepcopy(new)
         self.set["status"] = {"currentRevision": "db-1", "updateRevision": "db-2"}
         for pod in through:
@@ -214,9 +217,9 @@ class Drawing:
         files = self.files
         if files is None and self.ledger is not None:
             ran = self.ran or self.app
-            used = {revision(ran), revision(self.app)}
-            present = members_map(ran, self.ledger, {}, used)["data"]
-            files = members_map(self.app, self.ledger, present, used)
+            used = {revision(DRIVER, ran), revision(DRIVER, self.app)}
+            present = members_map(DRIVER, ran, self.ledger, {}, used)["data"]
+            files = members_map(DRIVER, self.app, self.ledger, present, used)
         named = (*self.pods.values(), *self.claims.values(), *self.volumes.values(), *self.keys)
         objects: Iterable[Object | None] = (self.set, files, *named)
         world = World.of([one for one in objects if one is not None], self.nodes, NOW)
@@ -258,11 +261,11 @@ def applied(decision: Decision, kind: str) -> Object:
 
 
 def file(data: Mapping[str, str], made: Etcd, pod: str) -> str:
-    return data[file_name(pod, revision(made))]
+    return data[file_name(pod, revision(DRIVER, made), FILE)]
 
 
 def _member(made: Etcd, number: int) -> Member:
-    pod = names.pod(made, number)
+    pod = kit_names.pod(made, number)
     urls = (names.peer_url(made, pod),), (names.client_url(made, pod),)
     return Member(member_id(number), pod, *urls, is_learner=False)
 

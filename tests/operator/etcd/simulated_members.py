@@ -16,13 +16,13 @@ from typing import Any
 import yaml
 
 from fleet.apps.etcd import layout as layouts
-from fleet.apps.etcd import ledger as ledgers
 from fleet.apps.etcd.engine import adoption
 from fleet.apps.etcd.engine.encrypt import pending
 from fleet.apps.etcd.engine.engine import EtcdEngine
 from fleet.apps.etcd.engine.protocol import Member, MemberStatus
 from fleet.apps.etcd.layout import Layout
-from fleet.apps.etcd.ledger import LEDGER
+from fleet.kit import members as ledgers
+from fleet.kit.members import LEDGER
 from fleet.kit.stateful_set import partition_of
 from fleet.kit.step import Act, Apply, Decision, Revert
 from fleet.kit.world import template_of

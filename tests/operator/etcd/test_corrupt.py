@@ -20,7 +20,7 @@ from fleet.apps.etcd.engine.act import act
 from fleet.apps.etcd.engine.observe import observe
 from fleet.apps.etcd.engine.protocol import Alarm, Etcd, Refused
 from fleet.apps.etcd.engine.seen import Seen
-from fleet.apps.etcd.ledger import Place
+from fleet.kit.members import MemberRecord
 from fleet.kit.step import Act, NotYetError
 from tests.operator.etcd.observations import Drawing, app, decided, said
 from tests.operator.etcd.processes import VERSIONS, EtcdCluster, Process, leader, programs
@@ -48,7 +48,7 @@ async def _drawn(etcd: Etcd, cluster: EtcdCluster) -> Drawing:
     for pod, member in zip(PODS, cluster.founders, strict=True):
         status = await etcd.status(member.endpoint)
         drawing.pods[pod]["status"]["podIP"] = member.endpoint.address
-        drawing.place(pod, Place("settled", f"{status.member_id:x}")).note(identity=f"{status.cluster_id:x}")
+        drawing.place(pod, MemberRecord("settled", f"{status.member_id:x}")).note(identity=f"{status.cluster_id:x}")
     return drawing
 
 

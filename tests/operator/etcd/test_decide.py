@@ -14,7 +14,7 @@ from fleet import Volume
 from fleet.apps import Etcd
 from fleet.apps.etcd.engine.protocol import Alarm, Member
 from fleet.apps.etcd.files import quota
-from fleet.apps.etcd.ledger import LEDGER, Place, founders, read
+from fleet.kit.members import LEDGER, MemberRecord, founders, read
 from fleet.kit.step import Object, State
 from fleet.text import without_output
 from tests.operator.etcd.observations import CLUSTER, Drawing, app, applied, before, file, member_id
@@ -124,7 +124,7 @@ def test_founders_are_settled_only_when_all_of_them_are_well() -> None:
     drawing.ledger = founders(PODS)
     ledger = read(applied(drawing.decision(), "ConfigMap")["metadata"]["annotations"][LEDGER])
     assert ledger.identity == f"{CLUSTER:x}"
-    assert ledger.places == {pod: Place("settled", f"{member_id(n):x}") for n, pod in enumerate(PODS)}
+    assert ledger.places == {pod: MemberRecord("settled", f"{member_id(n):x}") for n, pod in enumerate(PODS)}
     assert drawing.silence("db-2").steps() == [], "two of three would serve, and the third could found another"
 
 
@@ -133,7 +133,7 @@ def test_a_ledger_that_was_deleted_is_written_again_from_what_a_majority_says() 
     drawing.ledger = None
     ledger = read(applied(drawing.decision(), "ConfigMap")["metadata"]["annotations"][LEDGER])
     assert ledger.identity == f"{CLUSTER:x}"
-    assert ledger.places == {pod: Place("settled", f"{member_id(n):x}") for n, pod in enumerate(PODS)}
+    assert ledger.places == {pod: MemberRecord("settled", f"{member_id(n):x}") for n, pod in enumerate(PODS)}
 
 
 def test_without_a_ledger_and_a_majority_nobody_may_begin() -> None:
@@ -198,7 +198,7 @@ def test_words_of_one_crash_are_enough_only_if_they_leave_no_doubt() -> None:
 def test_a_learner_that_started_with_the_file_of_before_is_not_taken_out_for_it() -> None:
     """Its kubelet had the old one: it says what a member without data says, and it has not joined yet."""
     drawing = Drawing().crash("db-2", NO_DATA, restarts=1).learner(2).claim("db-2", uid="new")
-    drawing.place("db-2", Place("joining", f"{member_id(2, 1):x}", PODS, "claim-db-2"))
+    drawing.place("db-2", MemberRecord("joining", f"{member_id(2, 1):x}", PODS, "claim-db-2"))
     assert drawing.steps() == []
 
 
@@ -318,7 +318,7 @@ def test_a_member_off_the_list_loses_its_volume_and_pod_before_it_is_announced_a
     written = applied(drawing.decision(), "ConfigMap")
     assert [one.reason for one in drawing.decision().steps] == ["MemberReplaced"]  # its removal may have been unheard
     left = read(written["metadata"]["annotations"][LEDGER]).places["db-2"]
-    assert left == Place("settled", f"{member_id(2):x}", spoiled="claim-db-2")
+    assert left == MemberRecord("settled", f"{member_id(2):x}", spoiled="claim-db-2")
     assert "nowhere.invalid" in yaml.safe_load(file(written["data"], app(), "db-2"))["initial-cluster"]
     drawing.place("db-2", left)
     assert drawing.steps() == ["delete PersistentVolumeClaim data-db-2"]
@@ -329,12 +329,12 @@ def test_a_member_off_the_list_loses_its_volume_and_pod_before_it_is_announced_a
 
 
 def test_the_volume_that_comes_after_the_old_one_is_not_taken_for_it() -> None:
-    left = Place("settled", f"{member_id(2):x}", spoiled="claim-db-2")
+    left = MemberRecord("settled", f"{member_id(2):x}", spoiled="claim-db-2")
     drawing = Drawing().crash("db-2", NO_DATA, restarts=1).off_the_list("db-2")
     drawing.claim("db-2", uid="new").place("db-2", left)
     assert drawing.steps() == ["add https://db-2.db-peers.shop.svc:2380"]
     joining = read(applied(drawing.learner(2).decision(), "ConfigMap")["metadata"]["annotations"][LEDGER])
-    assert joining.places["db-2"] == Place("joining", f"{member_id(2, 1):x}", PODS, "claim-db-2")
+    assert joining.places["db-2"] == MemberRecord("joining", f"{member_id(2, 1):x}", PODS, "claim-db-2")
     assert drawing.place("db-2", joining.places["db-2"]).steps() == []
 
 
@@ -348,7 +348,7 @@ def test_a_volume_that_is_gone_by_itself_is_not_looked_for_in_the_next_one() -> 
 
 def test_a_learner_that_was_taken_out_leaves_its_volume_behind_too() -> None:
     drawing = Drawing().crash("db-2", TORN).off_the_list("db-2").claim("db-2", uid="new")
-    drawing.place("db-2", Place("joining", f"{member_id(2, 1):x}", PODS, "claim-db-2"))
+    drawing.place("db-2", MemberRecord("joining", f"{member_id(2, 1):x}", PODS, "claim-db-2"))
     left = read(applied(drawing.decision(), "ConfigMap")["metadata"]["annotations"][LEDGER]).places["db-2"]
     assert (left.phase, left.spoiled) == ("settled", "new")
 
@@ -361,7 +361,7 @@ def test_the_new_member_is_not_removed_for_the_last_words_of_the_old_one() -> No
 def test_a_learner_that_somebody_else_announced_gets_an_empty_volume_too() -> None:
     drawing = Drawing().crash("db-2", NO_DATA).learner(2)
     ledger = read(applied(drawing.decision(), "ConfigMap")["metadata"]["annotations"][LEDGER])
-    place = Place("joining", f"{member_id(2, 1):x}", PODS, "claim-db-2")
+    place = MemberRecord("joining", f"{member_id(2, 1):x}", PODS, "claim-db-2")
     assert ledger.places["db-2"] == place
     drawing.place("db-2", place)
     assert drawing.steps() == ["delete PersistentVolumeClaim data-db-2"]
@@ -373,7 +373,7 @@ def test_a_learner_that_somebody_else_announced_gets_an_empty_volume_too() -> No
 
 def test_the_new_volume_is_kept_though_its_name_is_the_old_ones() -> None:
     drawing = Drawing().remove_pod("db-2").learner(2).claim("db-2", uid="new")
-    drawing.place("db-2", Place("joining", f"{member_id(2, 1):x}", PODS, "claim-db-2"))
+    drawing.place("db-2", MemberRecord("joining", f"{member_id(2, 1):x}", PODS, "claim-db-2"))
     assert drawing.steps() == []
 
 
@@ -383,9 +383,9 @@ def test_the_new_volume_is_kept_though_its_name_is_the_old_ones() -> None:
 def test_there_are_never_two_learners() -> None:
     """Neither for a place that is missing, nor for a scale-out, nor for both."""
     drawing = Drawing(app=FIVE, ran=app()).learner(2).scale(4)
-    drawing.place("db-3", Place("joining", "", (*PODS, "db-3")))
+    drawing.place("db-3", MemberRecord("joining", "", (*PODS, "db-3")))
     assert not any(step.startswith("add") for step in drawing.steps())
-    drawing.place("db-2", Place("joining", f"{member_id(2, 1):x}", PODS))
+    drawing.place("db-2", MemberRecord("joining", f"{member_id(2, 1):x}", PODS))
     assert not any(step.startswith("add") for step in drawing.steps())
 
 
@@ -430,9 +430,9 @@ def test_a_member_that_votes_is_settled_before_the_next_is_announced() -> None:
     drawing = Drawing(app=FIVE, ran=FIVE).scale(4).off_the_list("db-4").place("db-4", None)
     for known in (drawing.statuses, drawing.pods, drawing.claims):
         del known["db-4"]
-    drawing.place("db-3", Place("joining", f"{member_id(3):x}", (*PODS, "db-3")))
+    drawing.place("db-3", MemberRecord("joining", f"{member_id(3):x}", (*PODS, "db-3")))
     written = read(applied(drawing.decision(), "ConfigMap")["metadata"]["annotations"][LEDGER])
-    assert written.places["db-3"] == Place("settled", f"{member_id(3):x}")
+    assert written.places["db-3"] == MemberRecord("settled", f"{member_id(3):x}")
     drawing.place("db-3", written.places["db-3"])
     assert drawing.steps() == ["add https://db-4.db-peers.shop.svc:2380"]
 
@@ -553,7 +553,7 @@ def test_of_members_that_know_the_same_it_is_always_the_first() -> None:
 
 def test_a_forced_member_starts_only_when_no_other_can() -> None:
     drawing = Drawing(app=app(force_quorum=True)).no_majority("db-1", "db-2")
-    drawing.place("db-0", Place("forced")).note(survivor="db-0")
+    drawing.place("db-0", MemberRecord("forced")).note(survivor="db-0")
     narrowed = applied(drawing.decision(), "StatefulSet")["spec"]
     assert (narrowed["replicas"], narrowed["ordinals"]) == (1, {"start": 0})
     drawing.scale(1)
@@ -609,7 +609,7 @@ def test_a_lost_member_is_replaced_though_the_database_is_full_with_what_nobody_
     drawing.off_the_list("db-2")
     assert drawing.steps() == ["apply ConfigMap db-members"]
     drawing.remove_pod("db-2").learner(2).claim("db-2", uid="new").place(
-        "db-2", Place("joining", f"{member_id(2, 1):x}", PODS, "old")
+        "db-2", MemberRecord("joining", f"{member_id(2, 1):x}", PODS, "old")
     )
     assert drawing.steps() == ["free-space"], "the learner's pod starts, and meanwhile it is tried again"
     assert drawing.learner(2, started=True).steps() == [f"promote {member_id(2, 1):x} db-2"]

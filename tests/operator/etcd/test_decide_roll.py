@@ -15,10 +15,11 @@ import yaml
 from fleet import TLS, Resources
 from fleet.apps import Etcd
 from fleet.apps.etcd import EtcdConfig
-from fleet.apps.etcd.files import files, revision
-from fleet.apps.etcd.image import NEWEST, image
-from fleet.apps.etcd.ledger import Ledger, Place, founders
-from fleet.apps.etcd.manifests import template
+from fleet.apps.etcd.driver import DRIVER
+from fleet.apps.etcd.versions import NEWEST
+from fleet.kit.files import files, revision
+from fleet.kit.members import Ledger, MemberRecord, founders
+from fleet.kit.pods import pod_template
 from fleet.kit.step import State
 from fleet.kit.template import mark_of
 from fleet.model.app import ROLL
@@ -26,7 +27,7 @@ from tests.operator.etcd.observations import IMAGES, Drawing, app, applied, befo
 
 OLD, NEW = app(version="3.4"), app(version="3.5")
 PODS = ("db-0", "db-1", "db-2")
-NEW_MARK = mark_of(template(NEW, image(NEW, IMAGES)))
+NEW_MARK = mark_of(pod_template(DRIVER, NEW, DRIVER.image(NEW, IMAGES)))
 
 
 def upgrade(**drawn: int) -> Drawing:
@@ -253,8 +254,8 @@ def test_a_member_with_spoiled_data_is_replaced_and_not_taken_for_a_failed_roll(
 # The files
 
 
-def content(place: Place, pod: str = "db-0", made: Etcd = NEW) -> dict[str, object]:
-    found = yaml.safe_load(file(files(made, Ledger(places={pod: place}), {}, ()), made, pod))
+def content(place: MemberRecord, pod: str = "db-0", made: Etcd = NEW) -> dict[str, object]:
+    found = yaml.safe_load(file(files(DRIVER, made, Ledger(places={pod: place}), {}, ()), made, pod))
     assert isinstance(found, dict)
     return found
 
@@ -263,7 +264,7 @@ def test_founders_begin_together_and_a_joining_member_comes_to_what_there_is() -
     founding = content(founders(PODS).places["db-0"])
     assert founding["initial-cluster-state"] == "new"
     assert str(founding["initial-cluster"]).count("db-peers.shop.svc:2380") == 3
-    joining = content(Place("joining", "a3", ("db-0", "db-3")), "db-3")
+    joining = content(MemberRecord("joining", "a3", ("db-0", "db-3")), "db-3")
     assert joining["initial-cluster-state"] == "existing"
     assert [one.partition("=")[0] for one in str(joining["initial-cluster"]).split(",")] == ["db-0", "db-3"]
 
@@ -271,30 +272,30 @@ def test_founders_begin_together_and_a_joining_member_comes_to_what_there_is() -
 @pytest.mark.parametrize("made", [NEW, app(tls=TLS(enabled=False))])
 def test_the_file_of_a_settled_member_cannot_begin_anything(made: Etcd) -> None:
     """Without its data it finds itself in no cluster, and ends."""
-    settled = content(Place("settled", "a0"), made=made)
+    settled = content(MemberRecord("settled", "a0"), made=made)
     assert settled["initial-cluster-state"] == "existing"
     assert "db-" not in str(settled["initial-cluster"]) and ".invalid:" in str(settled["initial-cluster"])
     assert "force-new-cluster" not in settled
 
 
 def test_only_the_survivor_of_a_lost_quorum_is_told_to_go_on_alone() -> None:
-    ledger = Ledger(places={"db-0": Place("forced"), "db-1": Place("settled", "a1")})
-    written = files(NEW, ledger, {}, ())
+    ledger = Ledger(places={"db-0": MemberRecord("forced"), "db-1": MemberRecord("settled", "a1")})
+    written = files(DRIVER, NEW, ledger, {}, ())
     assert yaml.safe_load(file(written, NEW, "db-0"))["force-new-cluster"] is True
     assert "force-new-cluster" not in yaml.safe_load(file(written, NEW, "db-1"))
-    over = ledger.with_place("db-0", Place("settled", "a0"))
+    over = ledger.with_place("db-0", MemberRecord("settled", "a0"))
     for wanted in (NEW, app(config=EtcdConfig(log_level="debug"))):  # its own file, and one that is kept for its pod
-        again = files(wanted, over, written, {revision(NEW)})
+        again = files(DRIVER, wanted, over, written, {revision(DRIVER, NEW)})
         assert "force-new-cluster" not in yaml.safe_load(file(again, NEW, "db-0"))
 
 
 def test_a_pod_keeps_the_configuration_that_it_was_made_with_until_it_is_rolled() -> None:
     chatty = app(config=EtcdConfig(log_level="debug"))
     ledger = founders(PODS)
-    both = files(chatty, ledger, files(NEW, ledger, {}, ()), {revision(NEW)})
+    both = files(DRIVER, chatty, ledger, files(DRIVER, NEW, ledger, {}, ()), {revision(DRIVER, NEW)})
     assert yaml.safe_load(file(both, NEW, "db-1"))["log-level"] == "info"
     assert yaml.safe_load(file(both, chatty, "db-1"))["log-level"] == "debug"
-    assert set(files(chatty, ledger, both, ())) == {f"{pod}.{revision(chatty)}.yaml" for pod in PODS}
+    assert set(files(DRIVER, chatty, ledger, both, ())) == {f"{pod}.{revision(DRIVER, chatty)}.yaml" for pod in PODS}
 
 
 @pytest.mark.parametrize("named", ["/etc/etcd/config", "/etc/etcd/etcd.conf.yaml", "/conf/$(HOSTNAME).0123456789.yaml"])
@@ -328,8 +329,10 @@ def test_files_that_others_wrote_are_none_of_ours(named: str) -> None:
     ],
 )
 def test_a_release_of_the_operator_restarts_nobody(made: Etcd, mark: str, configuration: str) -> None:
-    assert revision(made) == configuration, "the members' configuration is not what it was"
-    assert mark_of(template(made, image(made, IMAGES))) == mark, "the pods' template is not what it was"
+    assert revision(DRIVER, made) == configuration, "the members' configuration is not what it was"
+    assert mark_of(pod_template(DRIVER, made, DRIVER.image(made, IMAGES))) == mark, (
+        "the pods' template is not what it was"
+    )
 
 
 def ran_before(monkeypatch: pytest.MonkeyPatch, ran: Etcd, wanted: Etcd, images: Mapping[str, str]) -> Drawing:
@@ -404,7 +407,7 @@ def test_an_image_that_git_does_not_name_any_more_goes() -> None:
 
 
 def test_what_is_no_part_of_a_pod_restarts_nobody() -> None:
-    first = mark_of(template(NEW, "image"))
+    first = mark_of(pod_template(DRIVER, NEW, "image"))
     for other in (app(members=5), app(storage="20Gi"), app(force_quorum=True), app(paused=True)):
-        assert mark_of(template(other, "image")) == first
-    assert mark_of(template(NEW, "another")) != first
+        assert mark_of(pod_template(DRIVER, other, "image")) == first
+    assert mark_of(pod_template(DRIVER, NEW, "another")) != first

@@ -13,7 +13,7 @@ from fleet.apps.etcd.client import client
 from fleet.apps.etcd.engine.decide import at_rest
 from fleet.apps.etcd.engine.engine import EtcdEngine
 from fleet.apps.etcd.engine.seen import Seen
-from fleet.apps.etcd.ledger import Place
+from fleet.kit.members import MemberRecord
 from fleet.kit.order import decide
 from fleet.kit.step import Act, State
 from fleet.kit.world import template_of
@@ -294,7 +294,7 @@ def test_a_lost_member_is_replaced_at_any_stage_and_joins_under_names_that_the_o
     found.passed()  # when it closes, one of them is known by two URLs by now, and the others are not
     seen = found.seen()
     gone = replace(seen, members=tuple(one for one in seen.members or () if one.name != "etcd-2"))
-    marked = {**(gone.ledger.places if gone.ledger else {}), "etcd-2": Place("settled", "12", spoiled="gone")}
+    marked = {**(gone.ledger.places if gone.ledger else {}), "etcd-2": MemberRecord("settled", "12", spoiled="gone")}
     assert gone.ledger is not None
     gone = replace(gone, ledger=replace(gone.ledger, places=marked))
     (announced,) = decided(gone, IMAGES).steps

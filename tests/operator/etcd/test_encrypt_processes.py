@@ -27,8 +27,8 @@ from fleet.apps.etcd.engine.protocol import Endpoint, Etcd, Refused, Unreachable
 from fleet.apps.etcd.engine.seen import Seen
 from fleet.apps.etcd.files import common, file_of
 from fleet.apps.etcd.layout import Layout
-from fleet.apps.etcd.ledger import Place
 from fleet.kit.certificates import Authority, Leaf, client_context
+from fleet.kit.members import MemberRecord
 from fleet.kit.step import Act, NotYetError
 from fleet.kit.world import World
 from fleet.lab.programs import process
@@ -56,7 +56,7 @@ OPENING = replace(FOUND, secured="opening")
 OPEN = secured.opened(OPENING)
 CLOSING = secured.closing(OPEN, {"spec": {"containers": []}})
 CLOSED = secured.closed(CLOSING)
-SETTLED = Place("settled")
+SETTLED = MemberRecord("settled")
 
 
 class Members:
@@ -81,7 +81,7 @@ class Members:
         spec = {"version": "3.5", "tls": {"enabled": True}, "adopt": {"identity": "c1"}}
         return names.laid_out(App.from_manifest({"metadata": {"name": "etcd"}, "spec": spec}), _rolled(layout))
 
-    def start(self, pod: str, layout: Layout, place: Place = SETTLED) -> None:
+    def start(self, pod: str, layout: Layout, place: MemberRecord = SETTLED) -> None:
         """With the file that this stage gives it; one that runs is stopped as a pod is."""
         self.stop(pod)
         app = self.app(layout)
@@ -187,7 +187,7 @@ async def _story(members: Members) -> None:
     pods = list(members.addresses)[:3]
     async with Etcd(None, 5.0) as plain, Etcd(members.tls(), 5.0) as encrypted:
         for pod in pods:
-            members.start(pod, FOUND, Place("founding", cluster=tuple(pods)))
+            members.start(pod, FOUND, MemberRecord("founding", cluster=tuple(pods)))
         await members.well(plain, *pods)
         serves_both = secured.serves_both((await plain.status(members.endpoint("etcd-0"))).version)
         with ExitStack() as stack:
@@ -250,7 +250,7 @@ async def _joins(members: Members, etcd: Etcd) -> None:
     listed = await etcd.members(asked)
     known_as = tuple(f"{one.name or 'etcd-3'}={url}" for one in listed for url in one.peer_urls)
     assert len(known_as) == 8
-    members.start("etcd-3", OPEN, Place("joining", cluster=tuple(members.addresses), known_as=known_as))
+    members.start("etcd-3", OPEN, MemberRecord("joining", cluster=tuple(members.addresses), known_as=known_as))
     learner = next(one for one in listed if one.is_learner)
     await eventually(lambda: etcd.promote(asked, learner.id), 60)
     await members.well(etcd, *members.running)

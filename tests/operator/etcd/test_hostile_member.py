@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from fleet.apps.etcd.engine.protocol import Endpoint, Etcd, MemberStatus, Unreachable
-from fleet.apps.etcd.ledger import read
+from fleet.kit.members import read
 from fleet.kit.step import Apply
 from tests.operator.etcd.observations import Drawing
 

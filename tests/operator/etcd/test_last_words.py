@@ -20,7 +20,7 @@ import pytest
 from fleet.apps.etcd import Etcd
 from fleet.apps.etcd.engine.faults import spoiled
 from fleet.apps.etcd.engine.seen import Seen
-from fleet.apps.etcd.ledger import Ledger
+from fleet.kit.members import Ledger
 from fleet.kit.world import World
 from tests.operator.etcd.processes import WITH_TOOLS, EtcdCluster, programs
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.engine.engine import EtcdEngine
-from fleet.apps.etcd.image import NEWEST, OFFICIAL, image
+from fleet.apps.etcd.versions import NEWEST
 from fleet.apps.impact import explain
 from fleet.kit.step import State
 from tests.operator.etcd.observations import IMAGES, VERSIONS, Drawing, app
@@ -70,7 +71,7 @@ def test_a_series_is_any_patch_of_it() -> None:
     ],
 )
 def test_an_image_is_named_by_what_git_says_of_the_version(version: str, images: dict[str, str], named: str) -> None:
-    assert image(app(version=version), images) == named
+    assert DRIVER.image(app(version=version), images) == named
 
 
 @pytest.mark.parametrize(
@@ -90,10 +91,10 @@ def test_the_status_says_which_image_gives_which_version(
     assert report.desired_version == desired, "a series is not said to be a patch that its image does not name"
     assert report.image_template == images["etcd"]
     given = {(member.image, member.version) for member in report.members}
-    assert given == {(image(app(version=version), images), "3.5.16")}
+    assert given == {(DRIVER.image(app(version=version), images), "3.5.16")}
 
 
-@pytest.mark.parametrize("images", [EXACT, {"etcd": OFFICIAL}])
+@pytest.mark.parametrize("images", [EXACT, {"etcd": DRIVER.versions.image}])
 def test_a_series_is_done_with_the_patch_that_members_keep(
     monkeypatch: pytest.MonkeyPatch, images: dict[str, str]
 ) -> None:

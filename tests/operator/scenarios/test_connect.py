@@ -10,7 +10,7 @@ import pytest
 
 from fleet.apps.etcd import layout as layouts
 from fleet.apps.etcd.layout import Layout, Stage
-from fleet.apps.etcd.ledger import LEDGER, Ledger, Place
+from fleet.kit.members import LEDGER, Ledger, MemberRecord
 from fleet.testing import Cluster
 from tests.operator.app_on_nodes import definitions
 from tests.served import wait_served
@@ -20,7 +20,7 @@ PLAIN = "http://{pod}.etcd.shop.svc:2379"
 
 def noted(stage: Stage) -> dict[str, object]:
     layout = Layout("etcd", "etcd", "data", PLAIN.replace("2379", "2380"), PLAIN, 2379, secured=stage)
-    ledger = Ledger("c1", {"etcd-0": Place("settled", "a0")}, layout=layouts.write(layout))
+    ledger = Ledger("c1", {"etcd-0": MemberRecord("settled", "a0")}, layout=layouts.write(layout))
     metadata = {"name": "registry-members", "annotations": {LEDGER: ledger.write()}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 

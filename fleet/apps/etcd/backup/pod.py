@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from fleet.apps.etcd import names
-from fleet.apps.etcd.manifests import USER
 from fleet.apps.etcd.spec import Etcd
+from fleet.kit import names
+from fleet.kit.app_type import USER
 
 Manifest = dict[str, Any]
 TASK = "fleet.dev/task"  # the label that says what a Job is for

@@ -16,8 +16,11 @@ from fleet.apps.etcd.backup import store
 from fleet.apps.etcd.backup.outcome import is_complete, is_failed, read_record, troubles, why_failed
 from fleet.apps.etcd.backup.place import PART
 from fleet.apps.etcd.backup.pod import Manifest, container, job_spec, labels, operator_command
-from fleet.apps.etcd.manifests import claim_template, metadata
+from fleet.apps.etcd.driver import MEMBER
 from fleet.apps.etcd.spec import Etcd
+from fleet.kit import names as kit_names
+from fleet.kit.names import metadata
+from fleet.kit.pods import claim_template
 from fleet.kit.template import hashed, mark_of
 from fleet.model.app_settings import Claim, Restore
 from fleet.model.types import release
@@ -67,7 +70,7 @@ def restoration(
     there = {one["metadata"]["name"]: one for one in jobs}
     found = {one["metadata"]["name"]: one for one in claims}
     told = list(pods)
-    wanted = [f"{names.DATA}-{pod}" for pod in founders]
+    wanted = [f"{kit_names.DATA}-{pod}" for pod in founders]
     filled = {name: _choice_of(found[name]) for name in wanted if name in found}
     if None in filled.values():
         return Restoration("not needed", "there are volumes with data; no backup is put back")
@@ -82,7 +85,7 @@ def restoration(
             return Restoration("working", "a backup is chosen again", delete=(there[job["metadata"]["name"]],))
     tools = {"image": image, "operator_image": operator_image, "version": version}
     made = [restore_job(app, restore, pod, founders, choice, **tools, origins=origins) for pod in founders]
-    missing = [claim(app, pod, choice) for pod in founders if f"{names.DATA}-{pod}" not in found]
+    missing = [claim(app, pod, choice) for pod in founders if f"{kit_names.DATA}-{pod}" not in found]
     if missing or any(job["metadata"]["name"] not in there for job in made):
         lacking = [job for job in made if job["metadata"]["name"] not in there]
         # All at once: the scheduler spreads pods that are there together.
@@ -124,8 +127,8 @@ def chosen(pods: Iterable[Manifest], job: str) -> Choice | None:
 
 def claim(app: Etcd, pod: str, choice: Choice) -> Manifest:
     """A member's claim as its StatefulSet would make it, with a note of what is on its way into it."""
-    template = claim_template(app)
-    own = metadata(app, f"{names.DATA}-{pod}", annotations={SNAPSHOT: str(choice)})
+    template = claim_template(app, MEMBER.volumes[0])
+    own = metadata(app, f"{kit_names.DATA}-{pod}", annotations={SNAPSHOT: str(choice)})
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": own, "spec": template["spec"]}
 
 
@@ -143,7 +146,7 @@ def restore_job(
 ) -> Manifest:
     """Fills the volume of one founder. It asks for what a member asks for: the volume will be where this ran."""
     kept = store.mount(read_only=True)
-    data = {"name": names.DATA, "mountPath": names.MOUNT}
+    data = {"name": kit_names.DATA, "mountPath": names.MOUNT}
     work = {"name": "work", "mountPath": _WORK}
     exact = [f"--checksum={choice.checksum}", f"--volume={names.MOUNT}"]
     requests = {"cpu": app.resources.cpu, "memory": app.resources.memory}
@@ -169,7 +172,7 @@ def restore_job(
     )
     volumes: list[Manifest] = [
         store.volume(restore.source, read_only=True),
-        {"name": names.DATA, "persistentVolumeClaim": {"claimName": f"{names.DATA}-{pod}"}},
+        {"name": kit_names.DATA, "persistentVolumeClaim": {"claimName": f"{kit_names.DATA}-{pod}"}},
         {"name": "work", "emptyDir": {"sizeLimit": "1Mi"}},
     ]
     spread = [
@@ -182,7 +185,7 @@ def restore_job(
         for key in ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
     ]
     spec = job_spec(app, "restore", first=steps, last=last, volumes=volumes, seconds=DEADLINE_SECONDS, spread=spread)
-    return _job(app, str(names.ordinal(pod)), spec)
+    return _job(app, str(kit_names.ordinal(pod)), spec)
 
 
 def _pick(app: Etcd, restore: Restore, snapshot: str, version: str, origins: Sequence[str]) -> list[str]:

@@ -7,8 +7,8 @@ from fleet.apps.etcd import names
 from fleet.apps.etcd.backup import store
 from fleet.apps.etcd.backup.keep import DEADLINE_SECONDS, part_of
 from fleet.apps.etcd.backup.pod import Manifest, container, job_spec, labels, operator_command
-from fleet.apps.etcd.manifests import metadata
 from fleet.apps.etcd.spec import Etcd
+from fleet.kit.names import metadata
 from fleet.kit.permissions import place
 from fleet.model.app_settings import Backup
 

@@ -25,12 +25,12 @@ from fleet.apps.etcd.engine.observe import ledger_in
 from fleet.apps.etcd.engine.protocol import Member
 from fleet.apps.etcd.engine.seen import Seen
 from fleet.apps.etcd.layout import Layout
-from fleet.apps.etcd.ledger import Ledger, Place
 from fleet.apps.etcd.spec import Etcd
-from fleet.apps.etcd.upgrade import SERIES
+from fleet.apps.etcd.versions import VERSIONS
 from fleet.kit.discovery import spec_managers, template_managers
 from fleet.kit.driver import Problem
 from fleet.kit.hold import held, is_held
+from fleet.kit.members import Ledger, MemberRecord
 from fleet.kit.roll import under_way
 from fleet.kit.step import Decision, State, Take, blocked, step, wait
 from fleet.kit.workload import Find
@@ -259,9 +259,9 @@ def _after_asking(seen: Seen) -> Decision | None:
     if identities and set(identities.values()) != {wanted}:
         return blocked("OtherCluster", f"git means cluster {wanted}, and these are {told}; nothing is changed")
     series = {".".join(map(str, release(one.version).series)) for one in seen.statuses.values()}
-    if series - set(SERIES):
-        runs = ", ".join(sorted(series - set(SERIES)))
-        return blocked("VersionOutOfRange", f"etcd {runs} runs, and this operator knows {', '.join(SERIES)}")
+    if series - set(VERSIONS.series):
+        runs = ", ".join(sorted(series - set(VERSIONS.series)))
+        return blocked("VersionOutOfRange", f"etcd {runs} runs, and this operator knows {', '.join(VERSIONS.series)}")
     wanted_series = ".".join(map(str, release(seen.app.version).series))
     if series and series != {wanted_series}:
         runs = ", ".join(sorted(series))
@@ -289,7 +289,7 @@ def _take(seen: Seen) -> Decision:
     app, found, kept = seen.app, seen.stateful_set, names.layout(seen.app)
     assert found is not None and kept is not None and app.adoption is not None  # noqa: S101 - looked at above
     identity = next(f"{status.cluster_id:x}" for status in seen.statuses.values())
-    places = {pod: Place("settled", f"{member.id:x}") for pod, member in seen.by_pod.items()}
+    places = {pod: MemberRecord("settled", f"{member.id:x}") for pod, member in seen.by_pod.items()}
     ledger = Ledger("", places, layout=layouts.write(kept))
     message = f"StatefulSet {kept.stateful_set} is taken over as it runs"
     if seen.ledger != ledger:

@@ -12,13 +12,12 @@ from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.engine.faults import is_settling, spoiled
 from fleet.apps.etcd.engine.notes import noted
 from fleet.apps.etcd.engine.seen import BEHIND, Seen, ledger_of, set_of
-from fleet.apps.etcd.image import image
-from fleet.apps.etcd.image import template as template_of_images
 from fleet.apps.etcd.kept import template as kept_template
-from fleet.apps.etcd.manifests import template
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit import revive, roll
 from fleet.kit.driver import Hop, Refusal
+from fleet.kit.names import engine
+from fleet.kit.pods import pod_template
 from fleet.kit.roll import Rolling
 from fleet.kit.step import Act, Decision, State, blocked, step
 from fleet.kit.template import mark_of
@@ -139,7 +138,7 @@ def wanted_template(seen: Seen, images: Images, trust: str) -> tuple[Object, str
     had = chosen_image(seen, app, images)
     if kept is not None:
         return kept_template(app, kept, set_of(seen)["spec"]["template"], had, trust), what
-    return template(app, had, trust), what
+    return pod_template(DRIVER, app, had, trust), what
 
 
 def chosen_image(seen: Seen, app: Etcd, images: Images) -> str:
@@ -147,14 +146,14 @@ def chosen_image(seen: Seen, app: Etcd, images: Images) -> str:
     found = seen.stateful_set
     templates = [found["spec"]["template"]] if found else [one for pod in seen.places if (one := seen.world.pod(pod))]
     if not templates or (templates[0].get("metadata", {}).get("annotations") or {}).get(ROLL, "") != app.roll:
-        return image(app, images)
-    return image(app, images, image_in(seen, templates[0]))
+        return DRIVER.image(app, images)
+    return DRIVER.image(app, images, image_in(seen, templates[0]))
 
 
 def image_in(seen: Seen, pod: Object) -> str:
     """etcd's, in a pod or its template."""
     kept = names.layout(seen.app)
-    name = kept.container if kept is not None else names.CONTAINER
+    name = kept.container if kept is not None else engine(seen.app)
     return next((str(one["image"]) for one in pod.get("spec", {}).get("containers", ()) if one["name"] == name), "")
 
 
@@ -194,7 +193,7 @@ def arrived(seen: Seen, images: Images) -> Decision | None:
     """All members have the image that they should have, and do not run what git says: the image decides."""
     hop = next_hop(seen)
     if isinstance(hop, Hop):
-        had = image(seen.app.model_copy(update={"version": hop.target}), images)
+        had = DRIVER.image(seen.app.model_copy(update={"version": hop.target}), images)
         needed = f"; {hop.note} first" if hop.note else ""
         return blocked("NoWay", f"image {had} gives {seen.oldest_version}, and git says {seen.app.version}{needed}")
     return _another_patch(seen, images)
@@ -210,11 +209,11 @@ def _another_patch(seen: Seen, images: Images) -> Decision | None:
     runs = ", ".join(sorted({seen.statuses[pod].version for pod in others}))
     if seen.app.image:
         advice = "name another one with `image`"
-    elif "{version}" in template_of_images(images) or "{tag}" in template_of_images(images):
+    elif "{version}" in (template := DRIVER.image_template(images)) or "{tag}" in template:
         advice = "its name does not say what is in it: name another one with `image`"
     else:
         advice = (
-            f"the operator has one image for all of {wanted.major}.{wanted.minor} ({template_of_images(images)}): name "
+            f"the operator has one image for all of {wanted.major}.{wanted.minor} ({template}): name "
             "one of this version with `image`, or install the operator with `--engine-image` that has {version} in it"
         )
     return blocked("OtherVersion", f"image {given} gives {runs}, and git says {seen.app.version}; {advice}")

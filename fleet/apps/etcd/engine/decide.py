@@ -7,6 +7,7 @@ anywhere and the next one goes on from what it finds.
 from __future__ import annotations
 
 from fleet.apps.etcd import names
+from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.engine import encrypt
 from fleet.apps.etcd.engine.adoption import adopted, as_found, changes_over, late, let_go, owned_by_others
 from fleet.apps.etcd.engine.change import Images, arrived, chosen_image, failed_roll, revived, rolled, stays
@@ -19,8 +20,9 @@ from fleet.apps.etcd.engine.secrets import unsigned
 from fleet.apps.etcd.engine.seen import Seen, ledger_of
 from fleet.apps.etcd.engine.upkeep import all_well, filed, grown, no_strangers, one_cluster, staffed, tidied
 from fleet.apps.etcd.kept import as_it_was
-from fleet.apps.etcd.manifests import template
+from fleet.kit import names as kit_names
 from fleet.kit.order import Concern, Concerns
+from fleet.kit.pods import pod_template
 from fleet.kit.step import Decision, State, blocked
 from fleet.text import count_noun
 
@@ -37,7 +39,9 @@ def concerns(seen: Seen, images: Images, trust: str = "") -> Concerns:
         Concern.FOUNDING: (
             lambda: unsigned(seen),
             lambda: founded(
-                seen, template(seen.app, chosen_image(seen, seen.app, images), trust), images.get(OPERATOR, "")
+                seen,
+                pod_template(DRIVER, seen.app, chosen_image(seen, seen.app, images), trust),
+                images.get(OPERATOR, ""),
             ),
             lambda: filed(seen),
         ),
@@ -110,7 +114,7 @@ def _set_is_there(seen: Seen) -> Decision | None:
     """One that was taken over is not made anew: what it was like is not ours to say."""
     if names.layout(seen.app) is None or seen.stateful_set is not None:
         return None
-    return blocked("SetGone", f"the StatefulSet {names.stateful_set(seen.app)} is gone; apply it again")
+    return blocked("SetGone", f"the StatefulSet {kit_names.stateful_set(seen.app)} is gone; apply it again")
 
 
 def _needs_a_roll(seen: Seen) -> Decision | None:

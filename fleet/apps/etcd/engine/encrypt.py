@@ -18,6 +18,7 @@ from fleet.apps.etcd.engine.faults import unwell
 from fleet.apps.etcd.engine.notes import noted
 from fleet.apps.etcd.engine.seen import Seen, ledger_of, set_of
 from fleet.apps.etcd.layout import Layout
+from fleet.kit import names as kit_names
 from fleet.kit import roll
 from fleet.kit.driver import Refusal
 from fleet.kit.step import Act, Decision, State, blocked, step
@@ -120,7 +121,7 @@ def _too_old(seen: Seen, kept: Layout, images: Images, trust: str) -> Decision |
 
 def _known_as(seen: Seen, urls: dict[str, tuple[str, ...]]) -> Decision | None:
     """One member's peer URLs after the other; None when all are as wanted."""
-    for pod, wanted in sorted(urls.items(), key=lambda one: names.ordinal(one[0])):
+    for pod, wanted in sorted(urls.items(), key=lambda one: kit_names.ordinal(one[0])):
         member = seen.by_pod[pod]
         if set(member.peer_urls) != set(wanted):
             note = f"{pod} is known to the others as {', '.join(wanted)}"

@@ -13,6 +13,7 @@ from fleet.apps.etcd import names
 from fleet.apps.etcd.backup import store
 from fleet.apps.etcd.backup.outcome import backed_up, newest
 from fleet.apps.etcd.backup.schedule import cron_job
+from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.engine import adoption, encrypt
 from fleet.apps.etcd.engine.act import act
 from fleet.apps.etcd.engine.change import chosen_image, image_in, images_of
@@ -29,13 +30,13 @@ from fleet.apps.etcd.engine.secrets import (
     secrets,
 )
 from fleet.apps.etcd.engine.seen import Seen
-from fleet.apps.etcd.image import template, version_in
-from fleet.apps.etcd.manifests import surroundings
 from fleet.apps.etcd.spec import Etcd
+from fleet.kit import names as kit_names
 from fleet.kit.certificates import Pair, client_context, found_context
 from fleet.kit.engine import Allowed, Report
 from fleet.kit.order import Concern, Concerns
 from fleet.kit.permissions import DEFAULT, Permissions
+from fleet.kit.pods import surroundings
 from fleet.kit.status import LastBackup, MemberStatus
 from fleet.kit.step import Act, Decision, Object, blocked
 from fleet.kit.world import World
@@ -66,7 +67,7 @@ class EtcdEngine:
 
     def surroundings(self, app: Etcd, world: World, now: datetime.datetime) -> list[Object]:
         if app.adoption is None:
-            return [*surroundings(app), *secrets(app, world, now)]
+            return [*surroundings(DRIVER, app), *secrets(app, world, now)]
         placed = adoption.placed(app, world)  # as others made them, but for what clients are given, and certificates
         if placed.taken and names.certified(placed.app):
             return secrets(placed.app, world, now)
@@ -87,7 +88,7 @@ class EtcdEngine:
 
     def judged(self, seen: Seen) -> Seen:
         """With what the operator's owner does not allow. What members run already came from whoever may make them."""
-        own = {one for one in [seen.app.image] if one and version_in(one, self._images) is not None}
+        own = {one for one in [seen.app.image] if one and DRIVER.version_in(one, self._images) is not None}
         barred = self._permissions.problems(seen.app, [*own, *images_of(seen)])
         return replace(seen, barred=barred, origins=self._permissions.restores)
 
@@ -125,11 +126,11 @@ class EtcdEngine:
             await act(etcd.guarded(allowed), seen, step)
 
     def report(self, seen: Seen, last_backup: LastBackup | None) -> Report:
-        members = tuple(_member(seen, pod) for pod in sorted(_all(seen), key=names.ordinal))
+        members = tuple(_member(seen, pod) for pod in sorted(_all(seen), key=kit_names.ordinal))
         return Report(
             version=seen.oldest_version,
             desired_version=self._desired(seen),
-            image_template=template(self._images),
+            image_template=DRIVER.image_template(self._images),
             members=members,
             wanted=seen.app.members,
             leader=seen.leader,
@@ -144,11 +145,11 @@ class EtcdEngine:
         )
 
     def _desired(self, seen: Seen) -> str:
-        had = version_in(chosen_image(seen, seen.app, self._images), self._images)
+        had = DRIVER.version_in(chosen_image(seen, seen.app, self._images), self._images)
         return had if had is not None and release(had).patch is not None else seen.app.version
 
     def data_of(self, app: Etcd, world: World) -> list[Object]:
-        prefix = f"{names.DATA}-{app.name}-"  # of members that were taken over none: their volumes stay
+        prefix = f"{kit_names.DATA}-{app.name}-"  # of members that were taken over none: their volumes stay
         return [one for one in world.all("PersistentVolumeClaim") if one["metadata"]["name"].startswith(prefix)]
 
     def keeps_data(self, app: Etcd) -> bool:
@@ -240,12 +241,12 @@ def _member(seen: Seen, pod: str) -> MemberStatus:
         state=_state(seen, pod),
         lag=lag if lag > NOTED_LAG else None,
         alarms=tuple(sorted(alarm.kind for alarm in seen.alarms if alarm.member_id == identity)),
-        volume=names.claim(seen.app, pod) if seen.claim_of(pod) else None,
+        volume=kit_names.claim(seen.app, pod) if seen.claim_of(pod) else None,
     )
 
 
 def _state(seen: Seen, pod: str) -> Any:
-    if names.ordinal(pod) >= seen.app.members:
+    if kit_names.ordinal(pod) >= seen.app.members:
         return "leaving"
     if seen.healthy(pod):
         return "running"

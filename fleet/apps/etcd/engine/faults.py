@@ -44,7 +44,7 @@ _OUT_OF_REACH = re.compile(
     re.IGNORECASE,
 )
 # These need no second try: the first is what the file of a member that must have data makes etcd say without any (see
-# `fleet.apps.etcd.ledger`), the second is what the others say to one that they have taken out.
+# `fleet.kit.members`), the second is what the others say to one that they have taken out.
 _CERTAIN = re.compile(r"couldn't find local name|has been permanently removed", re.IGNORECASE)
 _OPENING = re.compile(r"^go\.etcd\.io/bbolt\.Open\(", re.MULTILINE)  # of a panic so long that its words were cut off
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fleet.apps.etcd import names
 from fleet.apps.etcd.backup import store
 from fleet.apps.etcd.backup.restoration import restoration
+from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.engine.faults import describe
 from fleet.apps.etcd.engine.notes import noted
 from fleet.apps.etcd.engine.seen import Seen
-from fleet.apps.etcd.ledger import Ledger, Place
-from fleet.apps.etcd.ledger import founders as first_ledger
-from fleet.apps.etcd.manifests import stateful_set
+from fleet.kit import names
+from fleet.kit.members import Ledger, MemberRecord
+from fleet.kit.members import founders as first_ledger
+from fleet.kit.pods import stateful_set
 from fleet.kit.stateful_set import changed
 from fleet.kit.step import Apply, Decision, Delete, State, Step, blocked, step, wait
 from fleet.kit.template import mark_of
@@ -49,7 +50,7 @@ def _remembered(seen: Seen) -> Decision:
         return blocked(
             "LedgerLost", f"the ConfigMap {name} is gone, and no majority answers; restore it, or the members"
         )
-    settled = {pod: Place("settled", f"{seen.by_pod[pod].id:x}") for pod in seen.voters}
+    settled = {pod: MemberRecord("settled", f"{seen.by_pod[pod].id:x}") for pod in seen.voters}
     note = f"the ConfigMap {name} was gone; it is written again from what the members say"
     ledger = Ledger(f"{identities.pop():x}", settled)
     return step(State.DEGRADED, "Remembering", note, noted(seen, ledger, "Remembering", note))
@@ -86,7 +87,7 @@ def _restored(seen: Seen, ledger: Ledger, image: str, operator_image: str) -> De
 def _start(seen: Seen, ledger: Ledger, template: Object) -> Decision:
     """Also when a StatefulSet was deleted under running members: it takes the pods that are there for its own."""
     count = 1 + max(names.ordinal(pod) for pod in ledger.places)
-    manifest = stateful_set(seen.app, template, replicas=count)
+    manifest = stateful_set(DRIVER, seen.app, template, replicas=count)
     if ledger.identity:
         manifest["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = count
     return step(
@@ -115,7 +116,7 @@ def _meet(seen: Seen, ledger: Ledger, found: Object, template: Object) -> Decisi
         if present is not None and outdated and not is_leaving(present) and pod not in seen.statuses:
             return step(State.PROGRESSING, "Creating", f"{pod} is made anew", Delete(present))
     if seen.members is not None and set(seen.by_pod) >= set(ledger.places) and all(map(seen.healthy, ledger.places)):
-        settled = {pod: Place("settled", f"{seen.by_pod[pod].id:x}") for pod in ledger.places}
+        settled = {pod: MemberRecord("settled", f"{seen.by_pod[pod].id:x}") for pod in ledger.places}
         written = replace(ledger, identity=f"{identities.pop():x}", places=settled)
         note = f"{count_noun(len(settled), 'member')} formed cluster {written.identity}"
         return step(State.PROGRESSING, "Creating", note, noted(seen, written, "Founded", note))

@@ -8,7 +8,8 @@ from fleet.apps.etcd import names
 from fleet.apps.etcd.engine.faults import describe, state_of, unwell, unwell_pods
 from fleet.apps.etcd.engine.notes import noted
 from fleet.apps.etcd.engine.seen import Seen, ledger_of, set_of
-from fleet.apps.etcd.ledger import Place
+from fleet.kit import names as kit_names
+from fleet.kit.members import MemberRecord
 from fleet.kit.stateful_set import changed
 from fleet.kit.step import Act, Apply, Decision, Delete, State, blocked, step, wait
 from fleet.kit.world import Object, cannot_start, container, is_leaving
@@ -21,7 +22,7 @@ def scaled_out(seen: Seen) -> Decision | None:
     app = seen.app
     if seen.replicas >= app.members:
         return None
-    pod = names.pod(app, seen.replicas)
+    pod = kit_names.pod(app, seen.replicas)
     message = f"scale to {app.members}: {pod} joins"
     if unwell(seen):
         state = state_of(seen, unwell_pods(seen))
@@ -41,9 +42,9 @@ def joined(seen: Seen) -> Decision | None:
     for pod in seen.learners:
         return _joins(seen, pod)
     missing = [
-        pod for pod in ledger_of(seen).places if pod not in seen.by_pod and names.ordinal(pod) < seen.app.members
+        pod for pod in ledger_of(seen).places if pod not in seen.by_pod and kit_names.ordinal(pod) < seen.app.members
     ]
-    for pod in sorted(missing, key=names.ordinal):
+    for pod in sorted(missing, key=kit_names.ordinal):
         return _comes_back(seen, pod)
     return None
 
@@ -53,7 +54,7 @@ def settled(seen: Seen) -> Decision | None:
     ledger, changes = ledger_of(seen), {}
     for pod in seen.voters:
         place = ledger.places.get(pod)
-        wanted = Place("settled", f"{seen.by_pod[pod].id:x}")
+        wanted = MemberRecord("settled", f"{seen.by_pod[pod].id:x}")
         if place != wanted and pod in seen.statuses:
             changes[pod] = wanted
     if not changes:
@@ -68,7 +69,7 @@ def _comes_back(seen: Seen, pod: str) -> Decision:
     """
     place, claim = ledger_of(seen).places[pod], seen.claim_of(pod)
     if place.phase != "settled" or not place.spoiled:
-        left = Place("settled", place.member, spoiled=claim["metadata"]["uid"] if claim is not None else GONE)
+        left = MemberRecord("settled", place.member, spoiled=claim["metadata"]["uid"] if claim is not None else GONE)
         note = f"{pod} will get an empty volume"
         # Said here as well: the answer to its removal may have been lost, and the event with it.
         return step(
@@ -92,12 +93,14 @@ def _joins(seen: Seen, pod: str) -> Decision:
     if place is None or place.phase != "joining" or place.member != identity:
         emptied = place is not None and place.phase == "settled" and place.spoiled
         unusable = emptied or (claim["metadata"]["uid"] if claim is not None else "")
-        joining = Place("joining", identity, tuple(sorted(seen.by_pod, key=names.ordinal)), unusable, _known_as(seen))
+        joining = MemberRecord(
+            "joining", identity, tuple(sorted(seen.by_pod, key=kit_names.ordinal)), unusable, _known_as(seen)
+        )
         return step(State.PROGRESSING, "Joining", message, noted(seen, ledger.with_place(pod, joining)))
     if claim is not None and claim["metadata"]["uid"] == place.spoiled:
         return _empty_volume(seen, pod, claim)
-    if seen.replicas <= names.ordinal(pod):
-        count = names.ordinal(pod) + 1
+    if seen.replicas <= kit_names.ordinal(pod):
+        count = kit_names.ordinal(pod) + 1
         manifest = changed(set_of(seen), replicas=count, partition=count)
         return step(State.PROGRESSING, "Joining", message, Apply(manifest, "ScalingOut", f"{pod} is started"))
     found = seen.world.pod(pod)
@@ -130,7 +133,7 @@ def _known_as(seen: Seen) -> tuple[str, ...]:
     kept = names.layout(seen.app)
     if kept is None or not kept.secured:
         return ()
-    pods = sorted(seen.by_pod, key=names.ordinal)
+    pods = sorted(seen.by_pod, key=kit_names.ordinal)
     return tuple(f"{pod}={url}" for pod in pods for url in seen.by_pod[pod].peer_urls)
 
 

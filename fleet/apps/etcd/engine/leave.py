@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fleet.apps.etcd import names
 from fleet.apps.etcd.engine.faults import state_of, unwell, unwell_pods
 from fleet.apps.etcd.engine.notes import noted
 from fleet.apps.etcd.engine.seen import Seen, ledger_of, set_of
+from fleet.kit import names
 from fleet.kit.stateful_set import changed
 from fleet.kit.step import Act, Apply, Decision, Delete, State, step, wait
 from fleet.kit.world import is_leaving

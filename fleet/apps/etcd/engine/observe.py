@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
-from fleet.apps.etcd import ledger as ledgers
 from fleet.apps.etcd import names
 from fleet.apps.etcd.engine.protocol import Endpoint, Member, MemberStatus, Refused, Unreachable
 from fleet.apps.etcd.engine.protocol import Etcd as Protocol
 from fleet.apps.etcd.engine.seen import Seen
 from fleet.apps.etcd.kept import labels
-from fleet.apps.etcd.ledger import LEDGER, Ledger
 from fleet.apps.etcd.spec import Etcd
+from fleet.kit import members as ledgers
+from fleet.kit import names as kit_names
+from fleet.kit.members import LEDGER, Ledger
 from fleet.kit.world import Object, World, address
 
 
@@ -22,7 +23,7 @@ def endpoint(app: Etcd, world: World, pod: str) -> Endpoint | None:
 
 def ledger_in(app: Etcd, world: World) -> Ledger | None:
     """Of the app as it is. One that was given back has no labels of ours, and what it says is of then."""
-    own: Object = (world.get("ConfigMap", names.members_map(app)) or {}).get("metadata", {})
+    own: Object = (world.get("ConfigMap", kit_names.members_map(app)) or {}).get("metadata", {})
     ours = labels(app).items() <= (own.get("labels") or {}).items()
     text = (own.get("annotations") or {}).get(LEDGER) if ours else None
     return ledgers.read(text) if text else None

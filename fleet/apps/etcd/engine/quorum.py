@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fleet.apps.etcd import names
 from fleet.apps.etcd.engine.faults import describe, is_settling
 from fleet.apps.etcd.engine.notes import noted
 from fleet.apps.etcd.engine.seen import Seen
-from fleet.apps.etcd.ledger import Ledger, Place
+from fleet.kit import names
+from fleet.kit.members import Ledger, MemberRecord
 from fleet.kit.stateful_set import changed
 from fleet.kit.step import Apply, Decision, Delete, State, blocked, step, wait
 from fleet.kit.world import is_leaving
@@ -65,7 +65,7 @@ def _force(seen: Seen) -> Decision:
     survivor = max(known, key=lambda pod: (known[pod].raft_term, known[pod].raft_index, -names.ordinal(pod)))
     ledger = seen.ledger or Ledger()
     note = f"{survivor} knows most; etcd goes on from it alone, as git allows"
-    written = replace(ledger.with_place(survivor, Place("forced")), survivor=survivor)
+    written = replace(ledger.with_place(survivor, MemberRecord("forced")), survivor=survivor)
     return step(State.DEGRADED, "ForcingQuorum", note, noted(seen, written, "ForcingQuorum", note))
 
 
@@ -89,7 +89,7 @@ def recovery(seen: Seen) -> Decision | None:
             return wait(State.DEGRADED, "ForcingQuorum", f"{message}; the others end", 0.5)
         alone = seen.members is not None and len(seen.members) == 1 and survivor in seen.by_pod
         if alone:
-            settled = ledger.with_place(survivor, Place("settled", f"{seen.by_pod[survivor].id:x}"))
+            settled = ledger.with_place(survivor, MemberRecord("settled", f"{seen.by_pod[survivor].id:x}"))
             return step(State.DEGRADED, "ForcingQuorum", message, noted(seen, settled))
         restart = _with_its_file(seen, survivor, message, f"{survivor} restarts alone")
         return restart or wait(State.DEGRADED, "ForcingQuorum", f"{message}: {describe(seen, survivor)}")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.apps.etcd import names
 from fleet.apps.etcd.engine.adoption import late
 from fleet.apps.etcd.engine.faults import spoiled
 from fleet.apps.etcd.engine.join import joined
 from fleet.apps.etcd.engine.leave import removed
 from fleet.apps.etcd.engine.seen import Seen, ledger_of
+from fleet.kit import names
 from fleet.kit.order import first
 from fleet.kit.step import Act, Decision, State, blocked, step
 

@@ -6,11 +6,12 @@ import datetime
 
 from fleet.apps.etcd import names
 from fleet.apps.etcd.engine.seen import Seen
-from fleet.apps.etcd.manifests import metadata
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.tls import DECLARED, SERVER
+from fleet.kit import names as kit_names
 from fleet.kit.authorities import Authorities
 from fleet.kit.certificates import Pair
+from fleet.kit.names import metadata
 from fleet.kit.secrets import Certificates
 from fleet.kit.step import Decision
 from fleet.kit.world import Data, Object, World, make_secret
@@ -68,13 +69,13 @@ def _certificates(app: Etcd, world: World) -> Certificates[Etcd]:
 
 def _is_member(app: Etcd, pod: Object) -> bool:
     if names.layout(app) is not None:  # pods that others made do not have all of our labels
-        return pod["metadata"]["name"] in [names.pod(app, number) for number in range(names.MOST)]
-    return bool(names.selector(app).items() <= (pod["metadata"].get("labels") or {}).items())
+        return pod["metadata"]["name"] in [kit_names.pod(app, number) for number in range(names.MOST)]
+    return bool(kit_names.selector(app).items() <= (pod["metadata"].get("labels") or {}).items())
 
 
 def _connection(app: Etcd, certificates: Data) -> Object:
     connection = names.connection(app)
-    members = ",".join(names.client_url(app, names.pod(app, number)) for number in range(app.members))
+    members = ",".join(names.client_url(app, kit_names.pod(app, number)) for number in range(app.members))
     plain = {"host": connection.host, "port": str(connection.port), "url": connection.url, "endpoints": members}
     data = {**{name: value.encode() for name, value in plain.items()}, **certificates}
     return make_secret(metadata(app, names.connection_secret(app)), data)

@@ -13,9 +13,10 @@ from functools import cached_property
 from fleet.apps.etcd import names
 from fleet.apps.etcd.engine.protocol import Alarm, Member, MemberStatus
 from fleet.apps.etcd.files import quota
-from fleet.apps.etcd.ledger import Ledger
 from fleet.apps.etcd.spec import Etcd
+from fleet.kit import names as kit_names
 from fleet.kit.driver import Problem
+from fleet.kit.members import Ledger
 from fleet.kit.world import Object, World, is_leaving, is_ready
 
 BEHIND = 5_000  # entries of the log; a member that is further behind is not in step
@@ -40,7 +41,7 @@ class Seen:
 
     @property
     def stateful_set(self) -> Object | None:
-        return self.world.get("StatefulSet", names.stateful_set(self.app))
+        return self.world.get("StatefulSet", kit_names.stateful_set(self.app))
 
     def bars(self, field: str) -> list[Problem]:
         return [problem for problem in self.barred if problem.field == field]
@@ -55,12 +56,12 @@ class Seen:
         """The pods that the StatefulSet has or makes."""
         found = self.stateful_set
         start = int(found["spec"].get("ordinals", {}).get("start", 0)) if found else 0
-        return [names.pod(self.app, number) for number in range(start, start + min(self.replicas, MOST_PODS))]
+        return [kit_names.pod(self.app, number) for number in range(start, start + min(self.replicas, MOST_PODS))]
 
     @property
     def places(self) -> list[str]:
         """The pods that members have by the ledger, also while there is no StatefulSet."""
-        return sorted(self.ledger.places, key=names.ordinal) if self.ledger else []
+        return sorted(self.ledger.places, key=kit_names.ordinal) if self.ledger else []
 
     @cached_property
     def by_pod(self) -> dict[str, Member]:
@@ -108,7 +109,7 @@ class Seen:
 
     @property
     def healthy_pods(self) -> list[str]:
-        return sorted((pod for pod in self.voters if self.healthy(pod)), key=names.ordinal)
+        return sorted((pod for pod in self.voters if self.healthy(pod)), key=kit_names.ordinal)
 
     def can_lose(self, pod: str) -> bool:
         """Whether the others are a majority of all voters while this one is away."""
@@ -141,7 +142,7 @@ class Seen:
         return min(versions, key=release) if versions else None
 
     def claim_of(self, pod: str) -> Object | None:
-        return self.world.claim(names.claim(self.app, pod))
+        return self.world.claim(kit_names.claim(self.app, pod))
 
     def pod_stays(self, pod: str) -> bool:
         found = self.world.pod(pod)

@@ -1,0 +1,335 @@
+"""The declaration of an app type: what is known of an engine without asking one.
+
+An engine's package says which kinds of pods it has, their ports, probes and volumes, its settings with what a change
+of each costs, its versions, users and certificates. From that follow the objects (`pods`), the files (`files`), what
+the driver can do, and what a plan says of a change. Nothing here does I/O.
+
+In words of a command, `{pod}` is the pod's name, `{data}` the directory of its first volume, `{files}` the directory of
+its configuration files, and `{file:NAME}` the path of its own file NAME. Only the words that start a container have
+`{pod}` and `{file:…}`: kubelets fill in nothing in probes and hooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+
+from fleet.kit import names
+from fleet.kit.driver import Capabilities, Driver, EngineMeta, Impact, Path, Refusal
+from fleet.kit.members import MemberRecord
+from fleet.kit.tls import Tls
+from fleet.kit.versions import Versions
+from fleet.model.app import App
+from fleet.model.app_settings import Resources
+
+if TYPE_CHECKING:
+    from fleet.kit.users import User
+
+A = TypeVar("A", bound=App)
+USER = 65532  # the user of pods for which an image needs no other
+Bootstrap = Literal["together", "seed", "alone", "agent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A port of a pod, and who reaches it through a Service."""
+
+    name: str
+    number: int
+    # Clients find it in every Service of the role, members in the headless one alone, and probes ask the pod itself.
+    used_by: Literal["clients", "members", "probes"] = "clients"
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """How a kubelet tells that a member may serve: exactly one of the three."""
+
+    http: tuple[str, str] | None = None  # the path, and the name of the port
+    tcp: str = ""  # the name of the port
+    command: tuple[str, ...] = ()  # in the container; it ends with 0
+    period: int = 2  # seconds
+    timeout: int = 2  # seconds
+    failures: int = 2  # in a row until the member is taken out of Services
+
+    def __post_init__(self) -> None:
+        if sum(map(bool, (self.http, self.tcp, self.command))) != 1:
+            raise ValueError("a member is ready by http, tcp or a command: exactly one of them")
+
+
+def _storage(app: App) -> str:
+    return str(getattr(app, "storage", ""))
+
+
+def _storage_class(app: App) -> str | None:
+    name: str | None = getattr(getattr(app, "volume", None), "storage_class", None)
+    return name
+
+
+@dataclass(frozen=True)  # slots would forbid `DataVolume[…](…)`
+class DataVolume(Generic[A]):
+    """A volume that each pod of a role keeps, through a claim of its own."""
+
+    path: str
+    name: str = names.DATA  # of the claim template
+    size: Callable[[A], str] = _storage
+    storage_class: Callable[[A], str | None] = _storage_class
+
+
+def _members(app: App) -> int:
+    return int(getattr(app, "members", 1))
+
+
+def _resources(app: App) -> Resources:
+    resources: Resources = getattr(app, "resources", Resources())
+    return resources
+
+
+@dataclass(frozen=True)  # slots would forbid `Role[…](…)`
+class Role(Generic[A]):
+    """One kind of pod: a StatefulSet with a headless Service and a budget for evictions of its own."""
+
+    command: tuple[str, ...]
+    ports: tuple[Port, ...]
+    ready: Ready
+    arguments: tuple[str, ...] = ()
+    name: str = ""  # "" is the first role, whose objects are called as the app
+    container: str = ""  # its name; the engine's unless given
+    count: Callable[[A], int] = _members  # of pods; a role with none has no objects
+    resources: Callable[[A], Resources] = _resources
+    volumes: tuple[DataVolume[A], ...] = ()  # the first holds the data
+    files: str = ""  # the directory of its configuration files; "" if it reads none
+    scratch: tuple[str, ...] = ()  # directories that are empty at each start: the image itself cannot be written to
+    prepare: tuple[tuple[str, ...], ...] = ()  # commands of the engine's own image that run before each start
+    before_stop: tuple[str, ...] = ()  # the command that ends a member's work before it is told to end
+    user: int = USER
+    grace: int = 30  # seconds that a member has to end
+    patience: float = 300.0  # seconds until a restart that does not come back is a failure, if it recovers nothing
+    bootstrap: Bootstrap = "alone"
+    joining: Literal["announced", "added", "itself"] = "itself"
+    votes: bool = False  # whether a member that has joined is given a vote as a step of its own
+
+    def __post_init__(self) -> None:
+        unfilled = [word for word in (*self.ready.command, *self.before_stop) if "{pod}" in word or "{file:" in word]
+        if unfilled:
+            raise ValueError(f"{unfilled[0]!r}: kubelets fill in no name of a pod in probes and hooks")
+
+    def port(self, name: str) -> int:
+        return next(port.number for port in self.ports if port.name == name)
+
+
+@dataclass(frozen=True, slots=True)
+class AppService:
+    """A Service of the app beside the headless ones."""
+
+    name: str = ""  # "" is called as the app, else APP-NAME
+    role: str = ""  # whose ports it has
+    to: Literal["ready", "every", "primary", "replicas"] = "ready"
+    # Who says which pods it leads to: labels that a kubelet's word makes count, the engine's agent, or the operator.
+    kept_by: Literal["selector", "agent", "operator"] = "selector"
+
+    def __post_init__(self) -> None:
+        if self.kept_by == "selector" and self.to in ("primary", "replicas"):
+            raise ValueError(f"a Service to {self.to} needs an agent or the operator to keep it")
+
+
+def _never(app: App) -> bool:
+    return False
+
+
+@dataclass(frozen=True)  # slots would forbid `Setting[…](…)`
+class Setting(Generic[A]):
+    """One setting of the engine, and what a change of it costs."""
+
+    name: str  # as the engine's file has it
+    value: Callable[[A], Any]  # None: it is left out, and the engine's own choice counts
+    costs: Impact = Impact.RESTART  # RELOAD: not part of the revision, so that no pod restarts for it
+    field: str = ""  # of the spec, where that has another name
+    role: str = ""  # whose files have it
+    follows: Callable[[A], bool] = _never  # whether it follows another field: members get it when they next restart
+
+
+def setting_values(settings: Iterable[Setting[A]], app: A) -> dict[str, Any]:
+    """Return the values that settings have for an app, by name, without those that are left to the engine."""
+    values = {setting.name: setting.value(app) for setting in settings}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """What the operator can do by itself about an alarm or a signal of a member."""
+
+    name: str
+    signal: str
+    act: str
+    risk: Literal["safe", "slow", "interrupts", "loses"]
+
+    @property
+    def needs_consent(self) -> bool:
+        """Whether git must allow it: what may lose data is never done without that."""
+        return self.risk == "loses"
+
+
+# What a change of a field costs that means the same in every app type.
+_IMPACTS: Mapping[str, Impact] = {
+    "version": Impact.UPGRADE,
+    "members": Impact.SCALE,
+    "storage": Impact.GROW,
+    "volume.storage_class": Impact.IMMUTABLE,
+    "volume": Impact.NONE,
+    "tls.enabled": Impact.RESTART,  # of members that a user set up without it; else it cannot be changed
+    "tls.authority": Impact.RESTART,  # whom to trust is read at the start
+    "tls": Impact.RELOAD,
+    "backup": Impact.NONE,
+    "restore_from": Impact.NONE,
+    "force_quorum": Impact.LOSS,
+    "paused": Impact.NONE,
+    "config": Impact.RESTART,
+    "resources": Impact.RESTART,
+    "image": Impact.RESTART,
+}
+
+
+class AppType(Driver[A]):
+    """An engine by its declaration. With `app`, `name`, `versions` and one role it is complete."""
+
+    app: type[A]
+    name: str  # as people write it: "etcd", "PostgreSQL"
+    description: str = ""  # one sentence for the catalogue and `kubectl explain`
+    short_names: tuple[str, ...] = ()  # for kubectl
+    versions: Versions
+    roles: tuple[Role[A], ...]
+    services: tuple[AppService, ...] = (AppService(),)
+    settings: tuple[Setting[A], ...] = ()
+    options: str = ""  # the field with any other setting, by the engine's name for it
+    costs: ClassVar[Mapping[str, Impact]] = {}  # of fields that are not settings, or cost something else here
+    users: tuple[User, ...] = ()
+    tls: Tls[A] | None = None
+    remedies: tuple[Remedy, ...] = ()
+    ranks: tuple[str, ...] = ("server",)  # of members in the engine's words, the one that takes writes first
+    quorum: Literal["majority", "external", "none"] = "none"
+    fewest: int = 1
+    most: int = 9
+
+    # What follows from the declaration
+
+    @property
+    def meta(self) -> EngineMeta:
+        ports = {port.name: port.number for role in self.roles for port in role.ports}
+        versions, shape = self.versions.series, (self.quorum, self.fewest, self.most)
+        return EngineMeta(self.name, versions, self.ranks, ports, *shape, self.short_names, self.description)
+
+    @property
+    def caps(self) -> Capabilities:
+        """What the type can do, by what is declared: no type can claim more."""
+        fields = self.app.model_fields
+        return Capabilities(
+            scale="members" in fields and self.fewest < self.most,
+            upgrade="version" in fields,
+            downgrade=bool(self.versions.back),
+            backup="backup" in fields,
+            restore="restore_from" in fields,
+            adopt=type(self).discovery is not Driver.discovery,
+        )
+
+    @property
+    def impacts(self) -> Mapping[str, Impact]:
+        settings = {setting.field or setting.name: setting.costs for setting in self.settings}
+        reloads = self.tls is not None and not self.tls.rolls_for_trust
+        known = {**_IMPACTS, **({"tls.authority": Impact.RELOAD} if reloads else {}), **settings, **self.costs}
+        fields = self.app.model_fields
+        return {name: impact for name, impact in known.items() if name.partition(".")[0] in fields}
+
+    def classify(self, field: str) -> Impact:
+        """Return what it costs to change a field, an entry of `options` included. Unknown ones cost a restart."""
+        if self.options and field.startswith(f"{self.options}."):
+            name = field.removeprefix(f"{self.options}.")
+            return next((setting.costs for setting in self.settings if setting.name == name), Impact.RESTART)
+        return super().classify(field)
+
+    def role(self, name: str = "") -> Role[A]:
+        """Return a role by its name. Raises KeyError for one that the type does not have."""
+        for role in self.roles:
+            if role.name == name:
+                return role
+        raise KeyError(name)
+
+    def roles_of(self, app: A) -> Iterator[Role[A]]:
+        """Yield the roles of which the app has pods."""
+        return (role for role in self.roles if role.count(app) > 0)
+
+    def members(self, spec: A) -> int:
+        return self.roles[0].count(spec)
+
+    def is_encrypted(self, app: A) -> bool:
+        """Whether members present certificates."""
+        return self.tls is not None and bool(getattr(getattr(app, "tls", None), "enabled", False))
+
+    # Files
+
+    def shared_settings(self, app: A, role: Role[A]) -> dict[str, Any]:
+        """Return the settings that are the same for every member of a role."""
+        return setting_values((setting for setting in self.settings if setting.role == role.name), app)
+
+    def is_in_revision(self, app: A, setting: str) -> bool:
+        """Whether another value of a setting is another revision of the files, with which pods are made anew."""
+        declared = next((known for known in self.settings if known.name == setting), None)
+        return declared is None or not (declared.costs is Impact.RELOAD or declared.follows(app))
+
+    def files(self, app: A, pod: str, record: MemberRecord, settings: Mapping[str, Any]) -> Mapping[str, str]:
+        """Return the configuration files of one member, by name. What they say about the cluster follows from the
+        phase of its record, and counts only while the member has no data.
+        """
+        return {}
+
+    def read_settings(self, files: Mapping[str, str]) -> Mapping[str, Any] | None:
+        """Return the shared settings in files of an older revision, from which those are written anew while pods use
+        them; None if they are kept as they are.
+        """
+        return None
+
+    # Versions and images
+
+    def path(self, current: str, target: str) -> Path:
+        return self.versions.path(self.name, current, target)
+
+    def image_template(self, images: Mapping[str, str]) -> str:
+        """Return the template of images: the operator's for this engine, or the official one."""
+        return images.get(self.app.kind().lower(), self.versions.image)
+
+    def image(self, app: A, images: Mapping[str, str], present: str = "") -> str:
+        """Return the image of members. `present` is what they have, as long as no restart of them was asked for."""
+        own: str | None = getattr(app, "image", None)
+        return own or self.versions.kept_image(self.version(app), self.image_template(images), present)
+
+    def version_in(self, image: str, images: Mapping[str, str]) -> str | None:
+        """Return the version that an image was made for by the same template; None if it was not."""
+        return self.versions.version_in(image, self.image_template(images))
+
+    def stays(self, spec: A, status: Mapping[str, Any]) -> str:
+        """Say that the image of the next hop is the one that members have; "" if not, or if the status does not say."""
+        running, known = status.get("version"), status.get("imageTemplate")
+        present = {str(member.get("image") or "") for member in status.get("members") or ()}
+        hops = self.path(str(running), self.version(spec)) if running else ()
+        own: str | None = getattr(spec, "image", None)
+        if isinstance(hops, Refusal) or not hops or not (own or known) or len(present) != 1:
+            return ""
+        target = hops[0].target
+        image = own or self.versions.image_of(target, str(known))
+        if {image} != present:
+            return ""
+        return f"stays {self.name} {running}: the image for {target} is {image}, which members have already"
+
+    def unknown_release(self, spec: A) -> str:
+        """Say that a version is newer than every patch of its series in this release of fleet; "" if it is not.
+
+        It may have been released since, so that it is no error. What an image of the user's own runs is not judged.
+        """
+        version = self.version(spec)
+        if getattr(spec, "image", None) or not self.versions.is_newer(version):
+            return ""
+        newest = self.versions.newest(version)
+        return (
+            f"{self.name} {version} is not known to this release of fleet, whose newest of the series is {newest}: "
+            f"if there is no image of it, no member starts with it (write {newest!r} if that is meant)"
+        )

@@ -1,0 +1,102 @@
+"""What the objects of an app are called, and their labels. The same for ever: data hangs on these names.
+
+The first role of an app type has the app's own name; every other role adds its name. An app that a user set up without
+fleet keeps the names of its StatefulSet and claims: its layout is asked first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from fleet.model.app import App
+
+LAYOUT = "_layout"  # the attribute of an adopted app: where its layout is kept during a reconcile
+DATA = "data"  # the claim template of members' data
+MOST_MEMBERS = 64  # of a role that are looked at: a user who may write a StatefulSet can ask for any number
+
+
+class AdoptedNames(Protocol):
+    """The names of what a user set up without fleet, which it keeps."""
+
+    @property
+    def stateful_set(self) -> str: ...
+    @property
+    def claim(self) -> str: ...  # the claim template that holds the data
+
+
+def adopted_names(app: App) -> AdoptedNames | None:
+    """Return the names that an adopted app keeps; None for an app that fleet made."""
+    layout: AdoptedNames | None = app.__dict__.get(LAYOUT)
+    return layout
+
+
+def engine(app: App) -> str:
+    """Return the engine's name as labels and options of commands have it, such as "etcd"."""
+    return app.kind().lower()
+
+
+def role_name(app: App, role: str = "") -> str:
+    """Return what the objects of a role are called."""
+    return f"{app.name}-{role}" if role else app.name
+
+
+def stateful_set(app: App, role: str = "") -> str:
+    layout = adopted_names(app)
+    return layout.stateful_set if layout and not role else role_name(app, role)
+
+
+def pod(app: App, ordinal: int, role: str = "") -> str:
+    return f"{stateful_set(app, role)}-{ordinal}"
+
+
+def ordinal(pod: str) -> int:
+    return int(pod.rpartition("-")[2])
+
+
+def claim(app: App, pod: str, volume: str = DATA) -> str:
+    """Return the name of a pod's claim, as its StatefulSet makes it."""
+    layout = adopted_names(app)
+    return f"{layout.claim if layout and volume == DATA else volume}-{pod}"
+
+
+def peers_service(app: App, role: str = "") -> str:
+    """Return the headless Service by which members find each other."""
+    return f"{role_name(app, role)}-peers"
+
+
+def host(app: App, pod: str, role: str = "") -> str:
+    """Return the name that members and the operator know a member by; no part of it changes with a restart."""
+    return f"{pod}.{peers_service(app, role)}.{app.namespace}.svc"
+
+
+def members_map(app: App) -> str:
+    """Return the ConfigMap with the ledger and the members' files."""
+    return f"{app.name}-members"
+
+
+def secret(app: App, purpose: str) -> str:
+    """Return the Secret for a purpose, such as "server"."""
+    return f"{app.name}-{purpose}"
+
+
+def labels(app: App, role: str = "") -> dict[str, str]:
+    """Return the labels of an app's objects."""
+    component = {"app.kubernetes.io/component": role} if role else {}
+    return {
+        **selector(app, role),
+        **component,
+        "app.kubernetes.io/managed-by": "fleet-operator",
+        "fleet.dev/app": app.name,
+        "fleet.dev/kind": app.kind(),
+    }
+
+
+def selector(app: App, role: str = "") -> dict[str, str]:
+    """Return what selects the pods of one role, and of no other: each has an `app.kubernetes.io/name` of its own."""
+    name = f"{engine(app)}-{role}" if role else engine(app)
+    return {"app.kubernetes.io/name": name, "app.kubernetes.io/instance": app.name}
+
+
+def metadata(app: App, name: str, role: str = "", **more: Any) -> dict[str, Any]:
+    """Return the metadata of an object of the app."""
+    return {"name": name, "namespace": app.namespace, "labels": labels(app, role), **more}
