@@ -1,8 +1,8 @@
 """The declaration of an app type: what is known of an engine without asking one.
 
 An engine's package says which kinds of pods it has, their ports, probes and volumes, its settings with what a change
-of each costs, its versions, users and certificates. From that follow the objects (`pods`), the files (`files`), what
-the driver can do, and what a plan says of a change. Nothing here does I/O.
+of each costs, and its versions. From that follow the objects (`pods`), the files (`files`), what the driver can do, and
+what a plan says of a change. Nothing here does I/O.
 
 In words of a command, `{pod}` is the pod's name, `{data}` the directory of its first volume, `{files}` the directory of
 its configuration files, and `{file:NAME}` the path of its own file NAME. Only the words that start a container have
@@ -12,7 +12,7 @@ its configuration files, and `{file:NAME}` the path of its own file NAME. Only t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from fleet.kit import names
@@ -99,6 +99,7 @@ class Role(Generic[A]):
     resources: Callable[[A], Resources] = _resources
     volumes: tuple[DataVolume[A], ...] = ()  # the first holds the data
     files: str = ""  # the directory of its configuration files; "" if it reads none
+    certificates: Mapping[str, str] = field(default_factory=dict)  # where Secrets of an encrypted app lie, by purpose
     scratch: tuple[str, ...] = ()  # directories that are empty at each start: the image itself cannot be written to
     prepare: tuple[tuple[str, ...], ...] = ()  # commands of the engine's own image that run before each start
     before_stop: tuple[str, ...] = ()  # the command that ends a member's work before it is told to end
@@ -262,8 +263,8 @@ class AppType(Driver[A]):
         return self.roles[0].count(spec)
 
     def is_encrypted(self, app: A) -> bool:
-        """Whether members present certificates."""
-        return self.tls is not None and bool(getattr(getattr(app, "tls", None), "enabled", False))
+        """Whether members present certificates of the app's own CAs."""
+        return bool(getattr(getattr(app, "tls", None), "enabled", False))
 
     # Files
 

@@ -141,7 +141,7 @@ class Driver(Generic[A]):
         problems += [Problem(*found) for found in forbidden_changes(previous, spec)]
         before, after = self.version(previous), self.version(spec)
         path = self.path(before, after)
-        if isinstance(path, Refusal):
+        if isinstance(path, Refusal) and not any(problem.field == "version" for problem in problems):
             problems.append(Problem("version", path.reason, path.hint))
         return problems
 

@@ -185,7 +185,7 @@ def _mounts(app_type: AppType[A], app: A, role: Role[A]) -> Iterator[Manifest]:
         yield {"name": _FILES, "mountPath": role.files, "readOnly": True}
     for number, path in enumerate(role.scratch):
         yield {"name": f"scratch-{number}", "mountPath": path}
-    for purpose, path in _secrets(app_type, app).items():
+    for purpose, path in role.certificates.items() if app_type.is_encrypted(app) else ():
         yield {"name": purpose, "mountPath": path, "readOnly": True}
 
 
@@ -194,15 +194,8 @@ def _volumes(app_type: AppType[A], app: A, role: Role[A]) -> Iterator[Manifest]:
         yield {"name": _FILES, "configMap": {"name": names.members_map(app)}}
     for number in range(len(role.scratch)):
         yield {"name": f"scratch-{number}", "emptyDir": {}}
-    for purpose in _secrets(app_type, app):
+    for purpose in role.certificates if app_type.is_encrypted(app) else ():
         yield {"name": purpose, "secret": {"secretName": names.secret(app, purpose), "defaultMode": 0o440}}
-
-
-def _secrets(app_type: AppType[A], app: A) -> dict[str, str]:
-    """Return where Secrets with certificates lie in a member, by their purpose."""
-    if app_type.tls is None or not app_type.is_encrypted(app):
-        return {}
-    return {certificate.name: certificate.path for certificate in app_type.tls.certificates if certificate.path}
 
 
 def _fill(app_type: AppType[A], app: A, role: Role[A], words: Sequence[str]) -> list[str]:

@@ -38,7 +38,6 @@ class DeclaredCertificate(Generic[A]):
     ips: tuple[str, ...] = ()
     server: bool = True  # what it may be used for
     client: bool = False
-    path: str = ""  # the directory in which every member finds it; "" if the type mounts it itself
 
 
 @dataclass(frozen=True, slots=True)

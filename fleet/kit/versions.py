@@ -44,6 +44,10 @@ class Versions:
         """Whether any patch of a series will do: "3.5", and not "3.5.21"."""
         return sum(part is not None for part in release(version)) <= self.parts
 
+    def has_series(self, version: str) -> bool:
+        """Whether a version says at least its series: "3" is none of etcd's."""
+        return sum(part is not None for part in release(version)) >= self.parts
+
     def newest(self, version: str) -> str | None:
         """Return the newest patch that is known of the version's series; None of an unknown series."""
         return self.patches.get(self.series_of(version))
@@ -179,6 +183,6 @@ def known_version(engine: str, versions: Versions) -> Rule:
     return Rule(
         cel=f"self.matches('^({pattern}){rest}$')",
         message=f"must be a release of {engine} {names}",
-        holds=lambda version: versions.series_of(version) in series,
+        holds=lambda version: versions.has_series(version) and versions.series_of(version) in series,
         hint=f"'{series[-1]}' is the newest series, and stands for its newest patch",
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.apps.etcd import names
 from fleet.apps.etcd.client import client
-from fleet.apps.etcd.files import FILE, SETTINGS, common, file_of
+from fleet.apps.etcd.files import CERTIFICATES, FILE, SETTINGS, common, file_of
 from fleet.apps.etcd.layout import read as read_layout
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.tls import DECLARED
@@ -36,6 +36,7 @@ MEMBER = Role[Etcd](
     ready=Ready(http=("/health", "metrics")),  # only with a majority, and never a learner: no client comes to one
     volumes=(DataVolume(names.MOUNT),),
     files=names.MEMBER_FILES,
+    certificates=CERTIFICATES,
     bootstrap="together",
     joining="announced",
     votes=True,

@@ -7,7 +7,6 @@ start. Clients are let in with a certificate alone.
 from __future__ import annotations
 
 from fleet.apps.etcd import names
-from fleet.apps.etcd.files import CERTIFICATES
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit.tls import CLIENTS, PEERS, DeclaredCertificate, Tls
 
@@ -18,10 +17,13 @@ SERVER: DeclaredCertificate[Etcd] = DeclaredCertificate(
     names.server_names,
     ("127.0.0.1", "::1"),
     client=True,
-    path=CERTIFICATES["server"],
 )
 PEER: DeclaredCertificate[Etcd] = DeclaredCertificate(
-    "peer", PEERS, lambda app: f"{app.name}-peer", names.peer_names, client=True, path=CERTIFICATES["peer"]
+    "peer",
+    PEERS,
+    lambda app: f"{app.name}-peer",
+    names.peer_names,
+    client=True,
 )
 DECLARED: Tls[Etcd] = Tls(
     certificates=(SERVER, PEER),

@@ -103,7 +103,7 @@ async def _select_member(client: Client, live: LiveApp) -> str:
     from fleet.kube.objects import ObjectScope, pages
     from fleet.objects.resource import Resource
 
-    own_labels = {"app.kubernetes.io/name": live.driver.meta.name.lower(), "app.kubernetes.io/instance": live.name}
+    own_labels = {"app.kubernetes.io/name": live.driver.app.kind().lower(), "app.kubernetes.io/instance": live.name}
     labels = "" if live.model.adoption else ",".join(f"{name}={value}" for name, value in own_labels.items())
     members = {member["name"] for member in live.status.get("members", ())}
     health_by_pod = {

@@ -171,7 +171,7 @@ def _parse_engine_images(pairs: Sequence[str]) -> dict[str, str]:
     from fleet.errors import ConfigurationError
     from fleet.suggestion import suggestion
 
-    engines = {driver.meta.name.lower() for driver in drivers()}
+    engines = {driver.app.kind().lower() for driver in drivers()}
     images = {}
     for pair in pairs:
         engine, separator, image = pair.partition("=")
