@@ -18,6 +18,7 @@ from fleet.model.base import forbidden_changes
 from fleet.model.types import amount, is_quantity
 
 if TYPE_CHECKING:
+    from fleet.kit.backup.plan import BackupPlan
     from fleet.kit.discovery import Discovery
 
 A = TypeVar("A", bound=App)
@@ -174,6 +175,10 @@ class Driver(Generic[A]):
     def losses(self, before: A, after: A) -> list[str]:
         """Say what a change of the spec lets the operator do that may cost data, in words for a plan."""
         return []
+
+    def backup_plan(self) -> BackupPlan[A] | None:
+        """How apps are backed up and put back; None for a driver that makes no backups."""
+        return None
 
     def client(self, spec: A) -> Client:
         """The engine's own client, for `fleet connect`."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
-from fleet.apps.etcd.backup.command import backup
 from fleet.cli.options import Listen
 from fleet.cli.process import run_command
+from fleet.kit.backup.commands import backup_commands
 from fleet.version import __version__
 
 
@@ -20,7 +21,15 @@ def cli() -> None:
     """The part of fleet that runs inside a cluster."""
 
 
-cli.add_command(backup)
+def _load_plan(kind: str) -> Any:
+    """Return how apps of a kind are backed up; None for a kind that this release does not know, or does not back up."""
+    from fleet.apps.registry import driver  # noqa: PLC0415 - an app type is loaded by the Job that is about one
+
+    known = driver(kind)
+    return known.backup_plan() if known else None
+
+
+cli.add_command(backup_commands(_load_plan))
 
 
 @cli.command()

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from fleet.apps.etcd.backup.outcome import troubles
 from fleet.cli.commands.destroy import describe_returning
 from fleet.errors import (
     AccessError,
@@ -21,6 +20,7 @@ from fleet.errors import (
 )
 from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.evaluate import ClusterData, Evaluation, RolloutData, StackResult
+from fleet.kit.backup.outcome import troubles
 from fleet.kit.world import why_not_started
 from fleet.kube.cause import CauseReader, find_cause
 from fleet.kube.client.errors import UnansweredError

@@ -22,6 +22,7 @@ from fleet.kit.names import members_map
 from fleet.kit.settings_text import read_settings
 
 if TYPE_CHECKING:
+    from fleet.kit.backup.plan import BackupPlan
     from fleet.kit.discovery import Discovery
     from fleet.model.app import Connection
 
@@ -75,6 +76,11 @@ class EtcdType(AppType[Etcd]):
         from fleet.apps.etcd.discovery import DISCOVERY  # noqa: PLC0415 - for `fleet adopt` alone
 
         return DISCOVERY
+
+    def backup_plan(self) -> BackupPlan[Etcd]:
+        from fleet.apps.etcd.backup.plan import PLAN  # noqa: PLC0415 - for Jobs alone
+
+        return PLAN
 
     def path(self, current: str, target: str) -> Path:
         return find_path(current, target)

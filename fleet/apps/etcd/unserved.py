@@ -5,25 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fleet.apps.etcd.spec import Etcd
+from fleet.kit.backup import stores
 from fleet.kit.driver import Problem
-from fleet.model.app_settings import S3, TLS
-
-NO_S3 = "S3 is not served yet", "use Claim(…) or NFS(…)"
+from fleet.model.app_settings import TLS
 
 
 def unserved(app: Etcd) -> Iterator[Problem]:
     """By this release, of any app; and of one whose members others set up."""
-    yield from stores(app)
+    yield from stores.problems(app)
     if app.adoption is not None:
         yield from _as_found(app)
-
-
-def stores(app: Etcd) -> Iterator[Problem]:
-    """Places of backups."""
-    if app.backup is not None and isinstance(app.backup.to, S3):
-        yield Problem("backup.to", *NO_S3)
-    if app.restore_from is not None and isinstance(app.restore_from.source, S3):
-        yield Problem("restore_from.source", *NO_S3)
 
 
 def _as_found(app: Etcd) -> Iterator[Problem]:

@@ -70,7 +70,7 @@ async def _make_backup(app: LiveApp, progress: Progress, *, wait: bool, seconds:
     import datetime
 
     from fleet.errors import ResourceError
-    from fleet.kit.backup_job import backup_job
+    from fleet.kit.backup.schedule import backup_job
     from fleet.kube.jobs import job_output, start_job, wait_for_job
 
     def report(activity: str) -> None:
@@ -160,9 +160,15 @@ def _format_backup(app: LiveApp, record: Mapping[str, Any]) -> str:
             f"✓ {app}: {record.get('place', record.get('name'))}",
             f"    size      {_format_size(record.get('size'))}",
             f"    checksum  {record.get('checksum', '–')}",
-            f"    version   {record.get('version', '–')}, reaching revision {record.get('revision', '–')}",
+            f"    version   {record.get('version', '–')}{_format_position(record)}",
         ]
     )
+
+
+def _format_position(record: Mapping[str, Any]) -> str:
+    """Return how far a backup reaches; records of a release before have a revision, and no position."""
+    position = record.get("position", record.get("revision", ""))
+    return f", reaching {position}" if position != "" else ""
 
 
 def _format_size(count: Any) -> str:

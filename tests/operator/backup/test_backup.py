@@ -14,19 +14,21 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from fleet_operator.cli import cli
 
 from fleet.apps.etcd import Etcd, names
-from fleet.apps.etcd.backup import command, shelf
-from fleet.apps.etcd.backup.keep import keep, part_of, prepare
-from fleet.apps.etcd.backup.pick import pick
-from fleet.apps.etcd.backup.place import clear, place
-from fleet.apps.etcd.backup.record import Record, read, record_of
-from fleet.apps.etcd.backup.restoration import Choice, pick_job, restore_job
-from fleet.apps.etcd.backup.schedule import cron_job
+from fleet.apps.etcd.backup.plan import PLAN
 from fleet.apps.etcd.backup.snapshot import verified
 from fleet.apps.etcd.engine.protocol import Etcd as Protocol
 from fleet.errors import AccessError, ConfigurationError, ConflictError, NotFoundError, ResourceError
 from fleet.kit import names as kit_names
+from fleet.kit.backup import commands, shelf
+from fleet.kit.backup.records import Record, part_of, read, record_of
+from fleet.kit.backup.restoration import Choice, pick_job, restore_job
+from fleet.kit.backup.retention import keep, prepare
+from fleet.kit.backup.schedule import cron_job
+from fleet.kit.backup.shelf import pick
+from fleet.kit.backup.volumes import clear, place
 from fleet.model.app_settings import Backup, Claim, Restore
 from tests.operator.backup.pod_processes import run_container, run_pod
 from tests.operator.etcd.processes import WITH_TOOLS, EtcdCluster, Programs, leader, programs
@@ -78,7 +80,7 @@ def source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def _pod(app: Etcd) -> dict[str, Any]:
     assert app.backup
     made = cron_job(
-        app, app.backup, image="etcd", operator_image="operator", version=f"{app.version}.1", identity="abc"
+        PLAN, app, app.backup, image="etcd", operator_image="operator", version=f"{app.version}.1", identity="abc"
     )
     template: dict[str, Any] = made["spec"]["jobTemplate"]["spec"]["template"]
     return template
@@ -100,12 +102,12 @@ def test_a_backup_is_complete_named_and_described(source: Source) -> None:
     record = source.record
     assert record.name.startswith("registry-20") and record.name.endswith(f"Z-{source.app.version}.1.db")
     assert (record.app, record.namespace, record.identity) == ("registry", "ns", "abc")
-    assert record.revision == source.revision
+    assert record.position == str(source.revision)
     assert record.data_version == source.app.version
     assert record.place == f"claim/backups/orders/{record.name}"
     assert record.size == source.snapshot.stat().st_size
     assert abs(datetime.fromisoformat(record.time) - datetime.now(UTC)) < timedelta(minutes=5)
-    assert shelf.complete(source.directory) == [record]
+    assert shelf.complete(PLAN, source.directory) == [record]
     assert {file.name for file in source.directory.iterdir()} == {record.name, record_of(source.snapshot).name}
 
 
@@ -137,7 +139,7 @@ def _restored(source: Source, tmp_path: Path, count: int) -> EtcdCluster:
     replaced: dict[str, str | Path] = {
         names.peer_url(app, pod): member.peer_url for pod, member in zip(pods, cluster.founders, strict=True)
     }
-    job = pick_job(app, restore, operator_image="operator", version=app.version)
+    job = pick_job(PLAN, app, restore, operator_image="operator", version=app.version)
     said = run_container(job["spec"]["template"]["spec"]["containers"][0], source.programs, {"/store": source.store})
     record = read(said.stdout)
     assert record == source.record
@@ -156,7 +158,9 @@ def _new(source: Source) -> tuple[Etcd, Restore]:
 
 
 def _restore_pod(app: Etcd, restore: Restore, pod: str, pods: list[str], choice: Choice) -> dict[str, Any]:
-    made = restore_job(app, restore, pod, pods, choice, image="etcd", operator_image="operator", version=app.version)
+    made = restore_job(
+        PLAN, app, restore, pod, pods, choice=choice, image="etcd", operator_image="operator", version=app.version
+    )
     template: dict[str, Any] = made["spec"]["template"]
     return template
 
@@ -210,14 +214,14 @@ def test_data_of_another_origin_is_never_touched(source: Source, tmp_path: Path)
 def test_a_volume_that_was_cut_off_between_note_and_rename_is_filled_anew(tmp_path: Path) -> None:
     (tmp_path / "restored.json").write_text(json.dumps({"snapshot": "s", "checksum": "sha256:1"}))
     (tmp_path / "data.part").mkdir()
-    clear(tmp_path, "sha256:2")
+    clear(PLAN, tmp_path, "sha256:2")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_is_placed_where_nothing_was_restored(tmp_path: Path) -> None:
     (tmp_path / "data.part").mkdir()
     with pytest.raises(ResourceError, match="nothing was restored"):
-        place(tmp_path, "s", "sha256:1")
+        place(PLAN, tmp_path, "s", "sha256:1")
     assert not (tmp_path / "data").exists()
 
 
@@ -243,7 +247,7 @@ def test_a_snapshot_that_is_not_whole_is_no_backup(source: Source, tmp_path: Pat
 
 def _kept(directory: Path, part: Path, *, now: datetime = NOW, count: int = 2, **other: str) -> Record:
     whose = {"app": "registry", "namespace": "ns", "identity": "abc", **other}
-    return keep(directory, part, version="3.5.1", count=count, place="here", now=now, **whose)
+    return keep(PLAN, directory, part, version="3.5.1", count=count, place="here", now=now, **whose)
 
 
 def _another(source: Source, directory: Path, **options: Any) -> Record:
@@ -262,7 +266,7 @@ def test_only_the_newest_of_this_app_are_kept_and_nothing_else_is_touched(source
         _another(source, tmp_path, now=NOW - timedelta(days=7), identity="other"),
     ]
     own = [_another(source, tmp_path, now=NOW + timedelta(days=day)) for day in range(4)]
-    assert shelf.complete(tmp_path) == sorted([*others, *own[-2:]], key=lambda one: one.time)
+    assert shelf.complete(PLAN, tmp_path) == sorted([*others, *own[-2:]], key=lambda one: one.time)
     names = {*foreign, *(one.name for one in (*others, *own[-2:]))}
     names |= {record_of(Path(one.name)).name for one in (*others, *own[-2:])}
     assert {one.name for one in tmp_path.iterdir()} == names
@@ -272,12 +276,12 @@ def test_a_clock_that_went_back_never_costs_the_backup_just_made(source: Source,
     for day in range(3):
         _another(source, tmp_path, now=NOW + timedelta(days=day), count=3)
     made = _another(source, tmp_path, now=NOW - timedelta(days=30), count=1)
-    assert shelf.complete(tmp_path) == [made]
+    assert shelf.complete(PLAN, tmp_path) == [made]
 
 
 def test_two_backups_of_the_same_second_are_two(source: Source, tmp_path: Path) -> None:
     first, second = _another(source, tmp_path), _another(source, tmp_path)
-    assert first.name != second.name and shelf.complete(tmp_path) == [first, second]
+    assert first.name != second.name and shelf.complete(PLAN, tmp_path) == [first, second]
 
 
 def test_what_a_killed_backup_left_is_cleared_up_but_not_what_may_be_in_use(source: Source, tmp_path: Path) -> None:
@@ -322,7 +326,7 @@ def test_the_latest_is_the_newest_that_is_complete(source: Source, tmp_path: Pat
 
 def _picked(source: Source, directory: Path, snapshot: str = "latest", **other: str) -> Record:
     options: dict[str, Any] = {"app": "copy", "namespace": "ns", "version": source.app.version, **other}
-    return pick(directory, snapshot, **options)
+    return pick(PLAN, directory, snapshot, **options)
 
 
 def test_the_latest_of_several_apps_is_only_clear_for_one_of_them(source: Source, tmp_path: Path) -> None:
@@ -337,7 +341,7 @@ def test_the_latest_of_several_apps_is_only_clear_for_one_of_them(source: Source
 def test_a_snapshot_that_somebody_else_made_can_be_named(source: Source, tmp_path: Path) -> None:
     shutil.copy(source.snapshot, tmp_path / "by-hand.db")
     picked = _picked(source, tmp_path, "by-hand.db")
-    assert (picked.revision, picked.checksum) == (source.revision, source.record.checksum)
+    assert (picked.position, picked.checksum) == (str(source.revision), source.record.checksum)
     with pytest.raises(NotFoundError, match="there is no complete backup"):
         _picked(source, tmp_path)
 
@@ -378,7 +382,7 @@ def test_a_version_that_cannot_read_the_data_is_refused(source: Source) -> None:
 
 def test_the_reader_of_the_file_agrees_with_etcds_own_tool(source: Source) -> None:
     facts = verified(source.snapshot)
-    assert (facts.revision, facts.data_version) == (source.revision, source.app.version)
+    assert (facts.position, facts.data_version) == (str(source.revision), source.app.version)
     assert facts.size == source.snapshot.stat().st_size
 
 
@@ -387,10 +391,10 @@ def test_last_words_are_the_record_or_the_reason(
 ) -> None:
     words = tmp_path / "termination-log"
     words.write_text("")
-    monkeypatch.setattr(command, "_LAST_WORDS", words)
-    arguments = ["pick", "--app=copy", "--namespace=ns", f"--version={source.app.version}"]
-    good = CliRunner().invoke(command.backup, [*arguments, f"--directory={source.directory}", "--snapshot=latest"])
+    monkeypatch.setattr(commands, "_LAST_WORDS", words)
+    arguments = ["backup", "pick", "--app=copy", "--namespace=ns", f"--version={source.app.version}"]
+    good = CliRunner().invoke(cli, [*arguments, f"--directory={source.directory}", "--snapshot=latest"])
     assert good.exit_code == 0 and read(words.read_text()) == source.record
-    bad = CliRunner().invoke(command.backup, [*arguments, f"--directory={tmp_path}", "--snapshot=latest"])
+    bad = CliRunner().invoke(cli, [*arguments, f"--directory={tmp_path}", "--snapshot=latest"])
     assert bad.exit_code == NotFoundError.exit_code
     assert words.read_text() == "there is no complete backup"

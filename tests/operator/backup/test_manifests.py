@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from fleet.apps.etcd import Etcd
-from fleet.apps.etcd.backup import store
-from fleet.apps.etcd.backup.outcome import backed_up, newest, read_manifest
-from fleet.apps.etcd.backup.record import Record
-from fleet.apps.etcd.backup.restoration import Choice, Restoration, claim, leftovers, restoration
-from fleet.apps.etcd.backup.schedule import cron_job
+from fleet.apps.etcd.backup.plan import PLAN
 from fleet.apps.etcd.driver import DRIVER
 from fleet.kit import names
-from fleet.kit.backup_job import backup_job
+from fleet.kit.backup import stores
+from fleet.kit.backup.outcome import backed_up, newest, read_manifest
+from fleet.kit.backup.records import Record
+from fleet.kit.backup.restoration import Choice, Restoration, claim, leftovers, restoration
+from fleet.kit.backup.schedule import backup_job, cron_job
 from fleet.kit.permissions import place
 from fleet.kit.pods import pod_template, stateful_set, surroundings
 from fleet.kit.status import LastBackup
@@ -32,10 +32,11 @@ RECORD = Record(
     time="2031-05-01T03:00:00Z",
     version="3.5.1",
     data_version="3.5",
-    revision=42,
+    position="42",
     size=20512,
     checksum="sha256:0123",
     place="claim/backups/registry-20310501T030000Z-3.5.1.db",
+    kind="Etcd",
 )
 CHOICE = Choice(RECORD.name, RECORD.checksum)
 RESTORE = Restore(Claim("backups"))
@@ -55,7 +56,7 @@ def _app(**fields: Any) -> Etcd:
 def _cron_job(app: Etcd, **options: Any) -> dict[str, Any]:
     assert app.backup
     given = {"image": "etcd:3.5", "operator_image": "operator:1", "version": "3.5.1", "identity": "abc", **options}
-    return cron_job(app, app.backup, **given)
+    return cron_job(PLAN, app, app.backup, **given)
 
 
 def _pod_of(manifest: dict[str, Any]) -> dict[str, Any]:
@@ -127,19 +128,19 @@ def test_without_tls_there_are_no_certificates() -> None:
 
 def test_each_kind_of_store_is_mounted_in_its_way() -> None:
     claim = Claim("backups", folder="a/b")
-    assert store.volume(claim, read_only=True)["persistentVolumeClaim"] == {"claimName": "backups", "readOnly": True}
-    assert (store.directory(claim), place(claim)) == ("/store/a/b", "claim/backups/a/b")
+    assert stores.volume(claim, read_only=True)["persistentVolumeClaim"] == {"claimName": "backups", "readOnly": True}
+    assert (stores.directory(claim), place(claim)) == ("/store/a/b", "claim/backups/a/b")
     share = NFS("files.example", "/exports/etcd")
-    assert store.volume(share, read_only=False)["nfs"]["server"] == "files.example"
-    assert (store.directory(share), place(share)) == ("/store", "nfs://files.example/exports/etcd")
+    assert stores.volume(share, read_only=False)["nfs"]["server"] == "files.example"
+    assert (stores.directory(share), place(share)) == ("/store", "nfs://files.example/exports/etcd")
 
 
 def test_s3_is_refused_by_name() -> None:
     bucket = S3("bucket/folder", secret="s3")
     app = _app(backup=Backup(schedule="0 3 * * *", to=bucket), restore_from=Restore(bucket))
-    assert [problem.field for problem in store.problems(app)] == ["backup.to", "restore_from.source"]
-    assert "S3 is not served yet" in str(store.problems(app)[0])
-    assert store.problems(_app()) == []
+    assert [problem.field for problem in stores.problems(app)] == ["backup.to", "restore_from.source"]
+    assert "S3 is not served yet" in str(stores.problems(app)[0])
+    assert stores.problems(_app()) == []
 
 
 def test_a_backup_by_hand_is_the_job_that_the_schedule_would_make() -> None:
@@ -224,7 +225,7 @@ def _next(**there: Any) -> Restoration:
     app = Etcd("copy", namespace="ns", version="3.5", restore_from=RESTORE)
     options = {"image": "etcd:3.5", "operator_image": "operator:1", "version": "3.5.1"}
     given = {"jobs": [], "pods": [], "claims": [], **options, **there}
-    return restoration(app, RESTORE, FOUNDERS, **given)
+    return restoration(PLAN, app, RESTORE, FOUNDERS, **given)
 
 
 def _ended(job: dict[str, Any], end: str = "Complete") -> dict[str, Any]:
@@ -264,7 +265,7 @@ def test_the_choice_stays_once_a_claim_has_it() -> None:
     """Members that begin with different data would be lost; so a newer backup, or a Job that went, changes nothing."""
     app = Etcd("copy", namespace="ns", version="3.5")
     newer = _picker(replace(RECORD, name="newer.db", checksum="sha256:9"))
-    step = _next(claims=[claim(app, "copy-1", CHOICE)], pods=[newer])
+    step = _next(claims=[claim(PLAN, app, "copy-1", CHOICE)], pods=[newer])
     for one in step.apply:
         if one["kind"] == "Job":
             commands = json.dumps(one["spec"]["template"]["spec"])
@@ -281,7 +282,7 @@ def test_a_choice_that_nobody_remembers_is_made_again() -> None:
 
 def test_volumes_that_were_there_before_are_left_alone() -> None:
     app = Etcd("copy", namespace="ns", version="3.5")
-    old = claim(app, "copy-0", CHOICE)
+    old = claim(PLAN, app, "copy-0", CHOICE)
     del old["metadata"]["annotations"]
     step = _next(claims=[old])
     assert (step.state, step.apply) == ("not needed", ())
@@ -315,7 +316,7 @@ def test_what_holds_a_restore_up_is_told() -> None:
 
 def test_the_tool_that_restores_is_the_versions_own() -> None:
     for version, tool in (("3.4.37", "etcdctl"), ("3.5.1", "etcdutl"), ("3.6.0", "etcdutl")):
-        made = _next(claims=[claim(Etcd("copy", version="3.5"), "copy-0", CHOICE)], version=version).apply
+        made = _next(claims=[claim(PLAN, Etcd("copy", version="3.5"), "copy-0", CHOICE)], version=version).apply
         job = next(one for one in made if one["kind"] == "Job")
         restore = job["spec"]["template"]["spec"]["initContainers"][1]["command"]
         assert restore[:4] == [tool, "snapshot", "restore", "/work/snapshot.db"]
@@ -327,7 +328,7 @@ def test_the_api_server_takes_every_manifest_as_it_is(cluster: Cluster) -> None:
     app = _app(namespace=cluster.namespace)
     scheduled = _cron_job(app)
     made = [scheduled, backup_job(scheduled, datetime.now(UTC)), *_next().apply]
-    made += _next(claims=[claim(Etcd("copy", version="3.5"), "copy-1", CHOICE)]).apply
+    made += _next(claims=[claim(PLAN, Etcd("copy", version="3.5"), "copy-1", CHOICE)]).apply
     for one in made:
         one["metadata"]["namespace"] = cluster.namespace
         answer = json.loads(
@@ -348,7 +349,7 @@ def test_the_api_server_takes_every_manifest_as_it_is(cluster: Cluster) -> None:
 
 def test_a_claim_is_the_one_that_the_stateful_set_would_make() -> None:
     app = Etcd("copy", namespace="ns", version="3.5", storage="2Gi", volume=Volume(storage_class="fast"))
-    made = claim(app, "copy-0", CHOICE)
+    made = claim(PLAN, app, "copy-0", CHOICE)
     wanted = stateful_set(DRIVER, app, pod_template(DRIVER, app, "etcd"), replicas=3)["spec"]["volumeClaimTemplates"][0]
     assert made["metadata"]["name"] == f"{wanted['metadata']['name']}-copy-0" == names.claim(app, "copy-0")
     assert made["metadata"]["labels"] == wanted["metadata"]["labels"] and made["spec"] == wanted["spec"]

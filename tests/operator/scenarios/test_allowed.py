@@ -9,13 +9,14 @@ import pytest
 
 from fleet import Backup, Claim, Restore
 from fleet.apps import Etcd
-from fleet.apps.etcd.backup import shelf
-from fleet.apps.etcd.backup.pick import pick
-from fleet.apps.etcd.backup.record import Record
-from fleet.apps.etcd.backup.restoration import pick_job
+from fleet.apps.etcd.backup.plan import PLAN
 from fleet.apps.etcd.engine.engine import EtcdEngine
 from fleet.errors import ConfigurationError, PolicyError
 from fleet.install.manifests import InstallOptions, deployment, settings_of
+from fleet.kit.backup import content
+from fleet.kit.backup.records import Record
+from fleet.kit.backup.restoration import pick_job
+from fleet.kit.backup.shelf import pick
 from fleet.kit.order import decide
 from fleet.kit.permissions import Permissions
 from fleet.kit.step import Decision
@@ -120,8 +121,10 @@ def kept(directory: Path, name: str, namespace: str) -> None:
     """A record with its snapshot, which is none of etcd's: it is refused for that, if it is not refused before."""
     (directory / f"{name}.db").write_bytes(b"x")
     time = datetime(2026, 1, 1, tzinfo=UTC).isoformat()
-    record = Record(f"{name}.db", "db", namespace, "c1", time, "3.5.16", "3.5", 1, 1, "sha256:x", "claim/backups")
-    shelf.write(directory / f"{name}.json", record.write())
+    record = Record(
+        f"{name}.db", "db", namespace, "c1", time, "3.5.16", "3.5", "1", 1, "sha256:x", "claim/backups", "Etcd"
+    )
+    content.write(directory / f"{name}.json", record.write())
 
 
 def test_an_app_starts_from_backups_of_its_own_namespace_unless_others_are_allowed(tmp_path: Path) -> None:
@@ -131,7 +134,9 @@ def test_an_app_starts_from_backups_of_its_own_namespace_unless_others_are_allow
 
     def refused(snapshot: str, origins: tuple[str, ...], *, recorded: bool = False) -> str:
         with pytest.raises(Exception) as problem:
-            pick(tmp_path, snapshot, app="db", namespace="shop", version="3.5", origins=origins, recorded=recorded)
+            pick(
+                PLAN, tmp_path, snapshot, app="db", namespace="shop", version="3.5", origins=origins, recorded=recorded
+            )
         return type(problem.value).__name__ + str(problem.value)
 
     whole = PolicyError.__name__
@@ -150,7 +155,7 @@ def test_the_job_that_chooses_is_told_what_is_allowed() -> None:
     for store, recorded in ((Claim("b"), False), (NFS("nas", "/x"), True)):
         wanted = app(restore_from=Restore(store))
         assert wanted.restore_from is not None
-        job = pick_job(wanted, wanted.restore_from, operator_image="o", version="3.5", origins=("bank",))
+        job = pick_job(PLAN, wanted, wanted.restore_from, operator_image="o", version="3.5", origins=("bank",))
         (container,) = job["spec"]["template"]["spec"]["containers"]
         assert "--origin=bank" in container["command"]
         assert ("--recorded" in container["command"]) is recorded

@@ -22,15 +22,16 @@ from fleet_operator.core import kinds
 from fleet_operator.core.teardown import pause
 from fleet_operator.logs import Lines
 
-from fleet.apps.etcd.backup import shelf
-from fleet.apps.etcd.backup.outcome import read_record
-from fleet.apps.etcd.backup.pick import pick
-from fleet.apps.etcd.backup.record import Record, read
+from fleet.apps.etcd.backup.plan import PLAN
 from fleet.apps.etcd.engine.engine import EtcdEngine
 from fleet.apps.etcd.engine.protocol import Endpoint, Etcd, Unreachable
 from fleet.apps.etcd.engine.seen import Seen
 from fleet.errors import ConfigurationError, FleetError
 from fleet.kit.authorities import read_signer
+from fleet.kit.backup import content, shelf
+from fleet.kit.backup.outcome import read_record
+from fleet.kit.backup.records import Record, read
+from fleet.kit.backup.shelf import pick
 from fleet.kit.certificates import Authority, Leaf, Pair, client_context, found_context
 from fleet.kit.order import decide
 from fleet.kit.tls import CLIENTS
@@ -332,24 +333,31 @@ def test_scripts_as_people_write_them_are_read_as_before() -> None:
 
 def record(name: str = "db-1.db", **changed: Any) -> Record:
     fields = {"app": "db", "namespace": "shop", "identity": "c1", "time": "2026-01-01T00:00:00Z", "version": "3.5.16"}
-    rest = {"data_version": "3.5", "revision": 1, "size": 1, "checksum": "sha256:x", "place": "claim/backups"}
+    rest = {
+        "data_version": "3.5",
+        "position": "1",
+        "size": 1,
+        "checksum": "sha256:x",
+        "place": "claim/backups",
+        "kind": "Etcd",
+    }
     return Record(**{"name": name, **fields, **rest, **changed})
 
 
 def test_a_pipe_or_a_link_beside_backups_holds_up_nobody(tmp_path: Path) -> None:
     """On a share of many apps, one's pipe would be opened by the backups of all and never answer."""
     (tmp_path / "db-1.db").write_bytes(b"x")
-    shelf.write(tmp_path / "db-1.json", record().write())
+    content.write(tmp_path / "db-1.json", record().write())
     os.mkfifo(tmp_path / "db-0.json")
     (tmp_path / "db-2.json").symlink_to("/dev/zero")
     (tmp_path / "db-3.json").symlink_to(tmp_path / "db-1.json")
     (tmp_path / "db-4.json").mkdir()
     found: list[list[Record]] = []
-    thread = threading.Thread(target=lambda: found.append(shelf.complete(tmp_path)), daemon=True)
+    thread = threading.Thread(target=lambda: found.append(shelf.complete(PLAN, tmp_path)), daemon=True)
     thread.start()
     thread.join(20)
     assert found == [[record()]]
-    assert shelf.without_snapshot(tmp_path, record()) == []
+    assert shelf.without_backup(tmp_path, record()) == []
 
 
 @pytest.mark.parametrize(
@@ -358,17 +366,18 @@ def test_a_pipe_or_a_link_beside_backups_holds_up_nobody(tmp_path: Path) -> None
         "[" * 60_000,
         '{"a":' * 10_000,
         json.dumps({**json.loads(record().write()), "size": 10**400}),
-        json.dumps({**json.loads(record().write()), "revision": -1}),
+        json.dumps({**json.loads(record().write()), "position": 1}),
+        json.dumps({**json.loads(record().write()), "revision": -1}).replace("format", "unknown"),
         json.dumps({**json.loads(record().write()), "place": "claim/x\u001b[2J\u202egnp"}),
         json.dumps({**json.loads(record().write()), "time": ["2026"]}),
         "null",
     ],
-    ids=["deep", "deep objects", "huge", "negative", "control characters", "list", "null"],
+    ids=["deep", "deep objects", "huge", "number", "negative", "control characters", "list", "null"],
 )
 def test_a_record_that_is_none_is_passed_over_as_a_file_and_as_last_words(text: str, tmp_path: Path) -> None:
     assert read(text) is None
     (tmp_path / "x.json").write_text(text)
-    assert shelf.complete(tmp_path) == []
+    assert shelf.complete(PLAN, tmp_path) == []
     ended = {"name": "keep", "state": {"terminated": {"exitCode": 0, "message": text}}}
     assert read_record({"status": {"containerStatuses": [ended]}}, "keep") is None
 
@@ -381,7 +390,7 @@ def test_a_snapshot_is_a_file_of_its_directory(name: str, tmp_path: Path) -> Non
     (tmp_path / "bank" / "db-1.db").write_bytes(b"x")
     (own / "link.db").symlink_to(tmp_path / "bank" / "db-1.db")
     with pytest.raises(FleetError, match=r"is not the name of a backup|there is no backup"):
-        pick(own, name, app="db", namespace="shop", version="3.5", origins=("*",))
+        pick(PLAN, own, name, app="db", namespace="shop", version="3.5", origins=("*",))
 
 
 # Names, logs and metrics

@@ -7,25 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.apps.etcd.backup.bolt import Bolt, DamagedError
 from fleet.errors import ResourceError
+from fleet.kit.backup.plan import Facts
 
 _DIGEST = hashlib.sha256().digest_size
 _SECTOR = 512  # a database is a multiple of it; what is left over is the digest
 _CHUNK = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """`checksum` is of the whole file, as `sha256sum` gives it. `data_version` is the series that wrote the data."""
-
-    size: int
-    checksum: str
-    revision: int
-    data_version: str
 
 
 def verified(file: Path) -> Facts:
@@ -44,7 +34,7 @@ def verified(file: Path) -> Facts:
             revision, version = _revision(bolt), (bolt.get(b"cluster", b"clusterVersion") or b"").decode()
         except (DamagedError, UnicodeDecodeError) as error:
             raise ResourceError(f"{file.name} is no snapshot of etcd: {error}") from error
-        return Facts(size, checksum, revision, ".".join(version.split(".")[:2]))
+        return Facts(size, checksum, str(revision), ".".join(version.split(".")[:2]))
     finally:
         os.close(descriptor)
 

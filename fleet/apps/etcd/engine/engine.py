@@ -10,9 +10,7 @@ from functools import partial
 from typing import Any
 
 from fleet.apps.etcd import names
-from fleet.apps.etcd.backup import store
-from fleet.apps.etcd.backup.outcome import backed_up, newest
-from fleet.apps.etcd.backup.schedule import cron_job
+from fleet.apps.etcd.backup.plan import PLAN
 from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.engine import adoption, encrypt
 from fleet.apps.etcd.engine.act import act
@@ -32,6 +30,9 @@ from fleet.apps.etcd.engine.secrets import (
 from fleet.apps.etcd.engine.seen import Seen
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit import names as kit_names
+from fleet.kit.backup import stores
+from fleet.kit.backup.outcome import backed_up, newest
+from fleet.kit.backup.schedule import cron_job
 from fleet.kit.certificates import Pair, client_context, found_context
 from fleet.kit.engine import Allowed, Report
 from fleet.kit.order import Concern, Concerns
@@ -95,9 +96,10 @@ class EtcdEngine:
     def attachments(self, seen: Seen) -> list[Object]:
         app, version = seen.app, seen.oldest_version
         founded = seen.ledger is not None and seen.ledger.identity
-        if app.backup is None or not founded or version is None or store.problems(app) or seen.barred:
+        if app.backup is None or not founded or version is None or stores.problems(app) or seen.barred:
             return []
         job = cron_job(
+            PLAN,
             app,
             app.backup,
             image=chosen_image(seen, app, self._images),
@@ -203,7 +205,7 @@ def _pair(found: Mapping[str, bytes]) -> Pair:
 def _backup_conditions(seen: Seen, known: LastBackup | None) -> tuple[tuple[str, str, str, str], ...]:
     if seen.app.backup is None:
         return ()
-    if problems := [*store.problems(seen.app), *seen.bars("backup.to")]:
+    if problems := [*stores.problems(seen.app), *seen.bars("backup.to")]:
         return (("BackedUp", "False", "CannotBackUp", "; ".join(map(str, problems))),)
     pods = seen.world.all("Pod")
     return (backed_up(seen.world.all("Job"), pods, newest(pods, known)),)

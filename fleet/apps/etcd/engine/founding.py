@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fleet.apps.etcd.backup import store
-from fleet.apps.etcd.backup.restoration import restoration
+from fleet.apps.etcd.backup.plan import PLAN
 from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.engine.faults import describe
 from fleet.apps.etcd.engine.notes import noted
 from fleet.apps.etcd.engine.seen import Seen
 from fleet.kit import names
+from fleet.kit.backup import stores
+from fleet.kit.backup.restoration import restoration
 from fleet.kit.members import Ledger, MemberRecord
 from fleet.kit.members import founders as first_ledger
 from fleet.kit.pods import stateful_set
@@ -61,9 +62,10 @@ def _restored(seen: Seen, ledger: Ledger, image: str, operator_image: str) -> De
     app, world = seen.app, seen.world
     if app.restore_from is None or ledger.identity:
         return None
-    if problems := [*store.problems(app), *seen.bars("restore_from.source")]:
+    if problems := [*stores.problems(app), *seen.bars("restore_from.source")]:
         return blocked("CannotRestore", "; ".join(map(str, problems)))
     state = restoration(
+        PLAN,
         app,
         app.restore_from,
         sorted(ledger.places, key=names.ordinal),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fleet.apps.etcd.backup.restoration import leftovers
-from fleet.apps.etcd.backup.schedule import cron_job_name
 from fleet.apps.etcd.engine.faults import state_of, unwell, unwell_pods
 from fleet.apps.etcd.engine.notes import files_as_wanted
 from fleet.apps.etcd.engine.seen import Seen, ledger_of, set_of
 from fleet.kit import names
+from fleet.kit.backup.restoration import leftovers
+from fleet.kit.backup.schedule import cron_job_name
 from fleet.kit.stateful_set import changed
 from fleet.kit.step import Apply, Decision, Delete, State, blocked, step, wait
 from fleet.kit.world import is_leaving

@@ -1,7 +1,7 @@
-"""Before and after etcd writes a snapshot: a place for it, and then its name, its record, and room for the next.
+"""Before and after an engine writes a backup: a place for it, and then its name, its record, and room for the next.
 
-A snapshot is written under a name that nobody takes for a backup. It becomes one by being renamed, which is the last
-thing that happens; whatever ends this earlier leaves no half backup, and the next one clears up.
+A backup is written under a name that nobody takes for one. It becomes one by being renamed, which is the last thing
+that happens; whatever ends this earlier leaves no half backup, and the next one clears up.
 """
 
 from __future__ import annotations
@@ -12,23 +12,19 @@ import time as clock
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from fleet.apps.etcd.backup import shelf
-from fleet.apps.etcd.backup.record import Record, file_name, record_of, timestamp
-from fleet.apps.etcd.backup.snapshot import verified
 from fleet.errors import AccessError, ResourceError
+from fleet.kit.backup import content, shelf
+from fleet.kit.backup.plan import A, BackupPlan
+from fleet.kit.backup.records import Record, backup_name, part_of, record_of, timestamp
+from fleet.kit.backup.schedule import DEADLINE_SECONDS
 
 log = logging.getLogger(__name__)
-DEADLINE_SECONDS = 3600  # of a whole backup: the pod is ended then
-_ABANDONED_SECONDS = 2 * DEADLINE_SECONDS  # nobody writes to a file that old
-
-
-def part_of(app: str, job: str) -> str:
-    """Under which etcd writes, one name for every try of a Job."""
-    return f".{app}.{job}.part"
+_ABANDONED_SECONDS = 2 * DEADLINE_SECONDS  # no Job writes to a file that old
 
 
 def prepare(directory: Path, app: str, job: str) -> None:
-    """Have a directory that can be written to, without what earlier tries left behind."""
+    """Have a directory that can be written to, without what earlier tries left behind; AccessError or ResourceError if
+    there is none to have."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         probe = directory / f".{app}.{job}.probe"
@@ -43,10 +39,11 @@ def prepare(directory: Path, app: str, job: str) -> None:
         raise ResourceError(f"{directory} cannot be written to: {error.strerror}") from error
     for left in (*directory.glob(f".{app}.*"), *directory.glob(f".{app}-*.json.part")):
         if left.name.startswith(part_of(app, job)) or _is_abandoned(left):
-            left.unlink(missing_ok=True)
+            content.delete(left)
 
 
 def keep(
+    plan: BackupPlan[A],
     directory: Path,
     part: Path,
     *,
@@ -58,11 +55,12 @@ def keep(
     place: str,
     now: datetime | None = None,
 ) -> Record:
-    """Make a backup of the snapshot that was written, and delete those that are too many."""
-    shelf.sync_file(part)
-    facts = verified(part)
+    """Make a backup of what was written, delete those that are too many, and return its record. ResourceError if what
+    was written is not whole."""
+    content.sync_all(part)
+    facts = plan.verified(part)
     time = (now or datetime.now(UTC)).replace(microsecond=0)
-    while (target := directory / file_name(app, time, version)).exists() or record_of(target).exists():
+    while (target := directory / backup_name(app, time, version, plan.suffix)).exists() or record_of(target).exists():
         time += timedelta(seconds=1)  # another backup of the same second
     record = Record(
         name=target.name,
@@ -72,25 +70,54 @@ def keep(
         time=timestamp(time),
         version=version,
         data_version=facts.data_version,
-        revision=facts.revision,
+        position=facts.position,
         size=facts.size,
         checksum=facts.checksum,
         place=f"{place}/{target.name}",
+        kind=plan.kind,
     )
-    shelf.write(record_of(target), record.write())
+    content.write(record_of(target), record.write())
     part.rename(target)
-    shelf.sync(directory)
-    _clear(directory, record, count)
+    content.sync(directory)
+    _clear(plan, directory, record, count)
     return record
 
 
-def _clear(directory: Path, newest: Record, count: int) -> None:
+def note(
+    kind: str,
+    name: str,
+    *,
+    app: str,
+    namespace: str,
+    identity: str,
+    version: str,
+    place: str,
+    now: datetime | None = None,
+) -> Record:
+    """Return the record of a backup in the engine's own repository, of which no more is known."""
+    return Record(
+        name=name,
+        app=app,
+        namespace=namespace,
+        identity=identity,
+        time=timestamp(now or datetime.now(UTC)),
+        version=version,
+        data_version="",
+        position="",
+        size=0,
+        checksum="",
+        place=f"{place}/{name}",
+        kind=kind,
+    )
+
+
+def _clear(plan: BackupPlan[A], directory: Path, newest: Record, count: int) -> None:
     """The backup is made; what cannot be deleted is said and does not make it a failed one."""
     try:
-        for old in shelf.superfluous(shelf.complete(directory), newest, count):
+        for old in shelf.superfluous(shelf.complete(plan, directory), newest, count):
             shelf.remove(directory, old)
             log.info("deleted %s: %d are kept", old.name, count)
-        for file in shelf.without_snapshot(directory, newest):
+        for file in shelf.without_backup(directory, newest):
             if _is_old(file):
                 file.unlink(missing_ok=True)
     except OSError as error:

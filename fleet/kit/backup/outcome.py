@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fleet.apps.etcd.backup.pod import TASK
-from fleet.apps.etcd.backup.record import Record, read
+from fleet.kit.backup.jobs import TASK
+from fleet.kit.backup.records import Record, read
 from fleet.kit.status import LastBackup
 from fleet.objects.redaction import waiting_message
 from fleet.text import quote_output
@@ -34,9 +34,9 @@ def read_manifest(pod: Object) -> LastBackup | None:
         time=record.time,
         place=record.place,
         version=record.version,
-        size=record.size,
-        checksum=record.checksum,
-        position=str(record.revision),
+        size=record.size if record.checksum else None,
+        checksum=record.checksum or None,
+        position=record.position or None,
     )
 
 
@@ -55,7 +55,8 @@ def backed_up(jobs: Iterable[Object], pods: Iterable[Object], known: LastBackup 
             why = why_failed(job, pods)
             return "BackedUp", "False", "BackupFailed", f"{job['metadata']['name']} failed: {why}"
     if known is not None:
-        return "BackedUp", "True", "BackupComplete", f"{known.place} is complete and was read back"
+        read = " and was read back" if known.checksum else ""  # not what is in an engine's own repository
+        return "BackedUp", "True", "BackupComplete", f"{known.place} is complete{read}"
     return "BackedUp", "Unknown", "NoBackup", "no backup has been made yet"
 
 
