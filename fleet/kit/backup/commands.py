@@ -29,6 +29,7 @@ _identity = click.option(
     "--identity", default="", metavar="ID", help="What tells the app from another of the same name."
 )
 _ran = click.option("--version", required=True, metavar="VERSION", help="That the app's members run.")
+_checksum = click.option("--checksum", required=True, metavar="TEXT", help="The backup's checksum.")
 _place = click.option("--place", required=True, metavar="TEXT", help="Where it is, in words.")
 _job = click.option("--job", required=True, metavar="NAME", help="The Job's name.")
 _volume_path = click.Path(path_type=Path, exists=True)
@@ -186,19 +187,20 @@ def pick(
 @_kind
 @click.option("--backup", type=_volume_path, required=True, metavar="PATH", help="The backup.")
 @_volume
+@_checksum
 @click.pass_obj
-def copy(load: LoadPlan, kind: str, backup: Path, volume: Path) -> None:
+def copy(load: LoadPlan, kind: str, backup: Path, volume: Path, checksum: str) -> None:
     """Copy a backup that is a tree to a member's volume, beside its data."""
     from fleet.kit.backup.volumes import copy  # noqa: PLC0415
 
-    _report(lambda: copy(_plan(load, kind), backup, volume))
+    _report(lambda: copy(_plan(load, kind), backup, volume, checksum))
 
 
 @click.command()
 @_kind
 @_volume
 @click.option("--snapshot", required=True, metavar="NAME", help="Which backup it was.")
-@click.option("--checksum", required=True, metavar="TEXT", help="Its checksum.")
+@_checksum
 @click.pass_obj
 def place(load: LoadPlan, kind: str, volume: Path, snapshot: str, checksum: str) -> None:
     """Make what was restored the member's data."""

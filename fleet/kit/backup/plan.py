@@ -30,7 +30,7 @@ class Facts:
     data_version: str  # the series that wrote the data, from the data itself; "" if it does not say
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # slots would forbid `MemberData[…](…)`
 class MemberData(Generic[A]):
     """The volume of a member's pod, as Jobs that fill or read it must know it."""
 
@@ -57,7 +57,7 @@ def same_series(data: str, version: str) -> str | None:
     return f"has data of {data}, which {version} cannot start from"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # slots would forbid `BackupPlan[…](…)`
 class BackupPlan(Generic[A]):
     """How apps of one type are backed up and put back."""
 

@@ -200,7 +200,7 @@ def restore_job(
         steps.append(container("pick", operator_image, pick, [stores.mount(read_only=True), *mounts, work]))
     about = PutBack(version, choice.snapshot if plan.how == "own" else link, pod, tuple(founders), target)
     if plan.put_back is None:
-        copy = operator_command(plan.kind, "copy", f"--backup={link}", f"--volume={plan.volume.mount}")
+        copy = operator_command(plan.kind, "copy", f"--backup={link}", *exact)
         steps.append(container("copy", operator_image, copy, reading, resources=size))
     else:
         command = plan.put_back(app, about)

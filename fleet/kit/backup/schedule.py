@@ -44,7 +44,9 @@ def cron_job(
 ) -> Manifest:
     """Return the CronJob. `version` is the one that members run. `identity` tells the app from another of the same
     name: backups of a different identity are never counted or deleted. `beside` is the pod next to whose data the
-    backup is made, where the plan wants that."""
+    backup is made, where the plan wants that; ValueError if it does and none is given."""
+    if plan.where == "beside" and not beside:
+        raise ValueError("a backup beside a member's data needs the member's pod")
     steps = {"image": image, "operator_image": operator_image, "version": version, "identity": identity}
     spec = (
         _noted(plan, app, backup, **steps)

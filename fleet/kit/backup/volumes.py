@@ -43,13 +43,17 @@ def link(backup: Path, name: Path) -> None:
     name.symlink_to(backup)
 
 
-def copy(plan: BackupPlan[A], backup: Path, volume: Path) -> None:
-    """Copy a backup that is a tree to where an engine's tool would have written, unless the volume has its data."""
+def copy(plan: BackupPlan[A], backup: Path, volume: Path, checksum: str) -> None:
+    """Copy a backup that is a tree to where an engine's tool would have written, unless the volume has its data.
+    ResourceError if what was copied is not what was picked: others may write to the store meanwhile."""
     part = volume / part_of_data(plan)
     if (volume / plan.volume.directory).exists():
         return  # `clear` has seen that it is of this backup
     content.delete(part)
     content.copy_tree(backup, part)
+    if plan.verified(part).checksum != checksum:
+        content.delete(part)
+        raise ResourceError(f"{backup.name} changed while it was copied")
 
 
 def place(plan: BackupPlan[A], volume: Path, snapshot: str, checksum: str) -> bool:
