@@ -105,6 +105,8 @@ def restoration(
     lacking = [job for job in made if job["metadata"]["name"] not in live_jobs]
     empty = [pod for pod in targets if plan.restore != "after" and claim_name(plan, app, pod) not in live_claims]
     missing = [claim(plan, app, pod, choice) for pod in empty]
+    if writing := [name for job in lacking for name in _at_work(live_pods, job["metadata"]["name"])]:
+        return Restoration("working", f"{choice.snapshot} is put back: waits for the end of {', '.join(writing)}")
     if missing or lacking:
         # All at once: the scheduler spreads pods that are there together.
         return Restoration("working", f"{choice.snapshot} is put back", apply=(*missing, *lacking))
@@ -270,6 +272,18 @@ def _job(
     }
 
 
+def _at_work(pods: list[Manifest], job: str) -> list[str]:
+    """Return the pods of a Job that is gone which have not ended: two of them must not write to one volume, and a Job
+    that was deleted to be made anew is gone at once, its pod half a minute later."""
+    ended = ("Succeeded", "Failed")
+    own = [pod for pod in _pods_of(pods, job) if pod.get("status", {}).get("phase") not in ended]
+    return [pod["metadata"]["name"] for pod in own]
+
+
+def _pods_of(pods: list[Manifest], job: str) -> list[Manifest]:
+    return [pod for pod in pods if pod["metadata"].get("labels", {}).get("batch.kubernetes.io/job-name") == job]
+
+
 def _judge(wanted: Manifest, there: dict[str, Manifest], pods: list[Manifest], doing: str) -> Restoration:
     name = wanted["metadata"]["name"]
     job = there.get(name)
@@ -284,8 +298,7 @@ def _judge(wanted: Manifest, there: dict[str, Manifest], pods: list[Manifest], d
         return Restoration(
             "failed", f"{doing}, and it failed: {why_failed(job, pods)}; delete the Job {name} to try again"
         )
-    own = [pod for pod in pods if pod["metadata"].get("labels", {}).get("batch.kubernetes.io/job-name") == name]
-    held_up = next((words for pod in own if (words := troubles(pod))), "")
+    held_up = next((words for pod in _pods_of(pods, name) if (words := troubles(pod))), "")
     return Restoration("working", f"{doing}: {held_up}" if held_up else doing)
 
 

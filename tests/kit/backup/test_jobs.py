@@ -99,6 +99,18 @@ def test_a_seed_alone_is_filled_and_the_others_find_nothing() -> None:
     assert leftovers(app, [pick, job, {"metadata": {"name": "db-restore-me-0"}}]) == [pick, job]
 
 
+def test_a_job_that_is_made_anew_waits_for_the_pod_of_the_one_before() -> None:
+    """Its Job is gone at once; the pod has half a minute to end, and two of them would write to one volume."""
+    app = Postgres("db", namespace="ns")
+    live = [claim(POSTGRES, app, "db-0", Choice("old-1.base", "sha256:1"))]
+    (job,) = _next(POSTGRES, app, claims=live).apply
+    assert _next(POSTGRES, app, jobs=[job], claims=live, operator_image="operator:2").delete == (job,)
+    pod = {"metadata": {"name": "p-1", "labels": {"batch.kubernetes.io/job-name": "db-restore-0"}}}
+    waiting = _next(POSTGRES, app, claims=live, pods=[{**pod, "status": {"phase": "Running"}}])
+    assert (waiting.state, waiting.apply) == ("working", ()) and "waits for the end of p-1" in waiting.message
+    assert _next(POSTGRES, app, claims=live, pods=[{**pod, "status": {"phase": "Failed"}}]).apply == (job,)
+
+
 def test_a_seed_is_not_filled_where_any_founder_has_data() -> None:
     app = Postgres("db", namespace="ns")
     live = claim(POSTGRES, app, "db-2", Choice("x", "y"))
