@@ -31,7 +31,7 @@ _identity = click.option(
 _ran = click.option("--version", required=True, metavar="VERSION", help="That the app's members run.")
 _checksum = click.option("--checksum", required=True, metavar="TEXT", help="The backup's checksum.")
 _place = click.option("--place", required=True, metavar="TEXT", help="Where it is, in words.")
-_job = click.option("--job", required=True, metavar="NAME", help="The Job's name.")
+_job = click.option("--job", required=True, metavar="NAME", help="The Job's name, which no other app's Job has.")
 _volume_path = click.Path(path_type=Path, exists=True)
 _volume = click.option(
     "--volume", type=_volume_path, required=True, metavar="PATH", help="Where the member's volume is."

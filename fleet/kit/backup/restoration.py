@@ -30,7 +30,7 @@ from fleet.kit.backup.outcome import is_complete, is_failed, read_record, troubl
 from fleet.kit.backup.plan import A, BackupPlan, PutBack
 from fleet.kit.backup.volumes import part_of_data
 from fleet.kit.template import hashed, mark_of
-from fleet.model.app_settings import Claim, Restore
+from fleet.model.app_settings import Restore
 
 SNAPSHOT = "fleet.dev/snapshot"  # the annotation of a claim that is filled from a backup: its name and checksum
 DEADLINE_SECONDS = 6 * 3600
@@ -246,7 +246,7 @@ def _pick(
         f"--namespace={app.namespace}",
         f"--version={version}",
         *(f"--origin={pattern}" for pattern in origins),
-        *([] if isinstance(restore.source, Claim) else ["--recorded"]),
+        *([] if stores.is_of_one_namespace(restore.source) else ["--recorded"]),
     )
 
 

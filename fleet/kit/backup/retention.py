@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time as clock
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -59,9 +60,7 @@ def keep(
     was written is not whole."""
     content.sync_all(part)
     facts = plan.verified(part)
-    time = (now or datetime.now(UTC)).replace(microsecond=0)
-    while (target := directory / backup_name(app, time, version, plan.suffix)).exists() or record_of(target).exists():
-        time += timedelta(seconds=1)  # another backup of the same second
+    time, target = _reserve(plan, directory, app, version, now or datetime.now(UTC))
     record = Record(
         name=target.name,
         app=app,
@@ -81,6 +80,19 @@ def keep(
     content.sync(directory)
     _clear(plan, directory, record, count)
     return record
+
+
+def _reserve(plan: BackupPlan[A], directory: Path, app: str, version: str, time: datetime) -> tuple[datetime, Path]:
+    """Return a time and a name that no other backup has, nor will have that ends in the same second: the file of its
+    record is made, and nobody else makes it."""
+    time = time.replace(microsecond=0)
+    while True:
+        target = directory / backup_name(app, time, version, plan.suffix)
+        if not target.exists():
+            with suppress(FileExistsError):
+                record_of(target).touch(exist_ok=False)
+                return time, target
+        time += timedelta(seconds=1)
 
 
 def note(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import hashlib
 from typing import Any
 
 from fleet.kit.backup import stores
@@ -83,14 +84,15 @@ def _kept(
 ) -> Manifest:
     """Return the spec of a Job whose backup lies in a store: room is made, it is written, checked and named."""
     where = stores.directory(backup.to)
-    command = plan.save(app, f"{where}/{part_of(app.name, '$(JOB_NAME)')}")
+    job = f"{_owner(plan, app, identity)}.$(JOB_NAME)"
+    command = plan.save(app, f"{where}/{part_of(app.name, job)}")
     kept = [stores.mount(read_only=False)]
     volumes: list[Manifest] = [stores.volume(backup.to, read_only=False), *secret_volumes(command)]
     saving = list(kept)
     if beside:
         saving.append({**data_mount(plan, app), "readOnly": True})
         volumes.append(data_volume(plan, app, beside))
-    whose = ["--app", app.name, "--job", "$(JOB_NAME)", "--directory", where]
+    whose = ["--app", app.name, "--job", job, "--directory", where]
     prepare = operator_command(plan.kind, "prepare", *whose)
     keep = operator_command(
         plan.kind,
@@ -110,6 +112,12 @@ def _kept(
     return job_spec(
         plan, app, "backup", first=first, last=last, volumes=volumes, seconds=DEADLINE_SECONDS, beside=beside
     )
+
+
+def _owner(plan: BackupPlan[A], app: A, identity: str) -> str:
+    """Return what tells an app's Jobs from those of another of its name that writes to the same store: of another
+    namespace, kind or cluster. CronJobs of one schedule give their Jobs the same name in all of them."""
+    return hashlib.sha256(f"{plan.kind}/{app.namespace}/{app.name}/{identity}".encode()).hexdigest()[:10]
 
 
 def _noted(

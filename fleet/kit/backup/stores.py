@@ -41,6 +41,11 @@ def mount(*, read_only: bool) -> dict[str, Any]:
     return {"name": "store", "mountPath": MOUNT, "readOnly": read_only}
 
 
+def is_of_one_namespace(store: Store) -> bool:
+    """Whether only apps of one namespace reach it, so that what says not whose it is must be of that namespace."""
+    return isinstance(store, Claim)
+
+
 def directory(store: Store) -> str:
     """Return the directory of backups inside the pod."""
     folder = store.folder if isinstance(store, Claim) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -36,7 +37,7 @@ def test_a_tree_is_saved_by_the_engines_tool_with_its_secrets_and_kept_by_ours()
     pod = _pod(POSTGRES, Postgres("db", namespace="ns"), identity="7")
     assert _steps(pod) == [("prepare", "operator:1"), ("save", "engine:1"), ("keep", "operator:1")]
     save, keep = pod["spec"]["initContainers"][1], pod["spec"]["containers"][0]
-    assert "--pgdata=/store/.db.$(JOB_NAME).part" in save["command"]
+    assert re.fullmatch(r"--pgdata=/store/\.db\.[0-9a-f]{10}\.\$\(JOB_NAME\)\.part", save["command"][1])
     assert {"name": "PGPASSFILE", "value": "/etc/operator/pgpass"} in save["env"]
     assert {"name": "operator", "mountPath": "/etc/operator", "readOnly": True} in save["volumeMounts"]
     assert {"name": "operator", "secret": {"secretName": "db-operator", "defaultMode": 0o440}} in pod["spec"]["volumes"]

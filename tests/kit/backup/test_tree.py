@@ -24,7 +24,7 @@ from fleet.kit.backup.retention import keep, prepare
 from fleet.kit.backup.schedule import cron_job
 from fleet.kit.backup.shelf import pick
 from fleet.kit.backup.volumes import copy
-from fleet.model.app_settings import Backup, Claim, Restore
+from fleet.model.app_settings import NFS, Backup, Claim, Restore
 from tests.kit.backup.types import NATS, PLANS, POSTGRES, Postgres, write_base_backup
 
 NOW = datetime(2031, 5, 1, 3, 0, tzinfo=UTC)
@@ -48,6 +48,14 @@ def _run(container: dict[str, Any], replaced: dict[str, str | Path]) -> Result:
     for old, new in replaced.items():
         arguments = [argument.replace(old, str(new)) for argument in arguments]
     return CliRunner().invoke(backup_commands(PLANS.get), arguments)
+
+
+def _written(container: dict[str, Any], replaced: dict[str, str | Path]) -> Path:
+    """Where the engine's tool writes to."""
+    (path,) = (word.partition("=")[2] for word in container["command"] if word.startswith("--pgdata="))
+    for old, new in replaced.items():
+        path = path.replace(old, str(new))
+    return Path(path)
 
 
 def _containers(pod: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -79,7 +87,7 @@ def test_a_tree_is_kept_picked_copied_and_placed_by_the_steps_of_its_jobs(
         "/var/lib/postgresql": volume,
     }
     assert _run(steps["prepare"], places).exit_code == 0
-    write_base_backup(store / part_of("db", "j"), "rows")
+    write_base_backup(_written(steps["save"], places), "rows")
     record = read(_run(steps["keep"], places).output)
     assert record and (record.kind, record.position, record.data_version) == ("Postgres", "0/3000100", "17")
     assert record.name.endswith("Z-17.2.base") and "revision" not in json.loads(record.write())
@@ -192,6 +200,33 @@ def test_trees_beyond_those_that_are_kept_go_whole_and_nothing_else_does(store: 
     assert shelf.complete(NATS, store) == [foreign]
     backups = [store / record.name for record in (*others, *own[-2:], foreign)]
     assert {*store.iterdir()} == {*backups, *map(record_of, backups)}
+
+
+def test_two_apps_of_one_name_on_one_share_never_write_to_one_file(store: Path) -> None:
+    """CronJobs with one schedule give their Jobs the same name in every namespace and cluster: what is of another would
+    be kept, and put back, as one's own."""
+    backup = Backup(schedule="0 3 * * *", to=NFS("nas", "/exports"), keep=2)
+    places: dict[str, str | Path] = {"$(JOB_NAME)": "db-backup-29012345", "/store": store}
+    jobs = []
+    for namespace, identity in (("ns", "7"), ("shop", "7"), ("ns", "8")):
+        app = Postgres("db", namespace=namespace)
+        made = cron_job(POSTGRES, app, backup, identity=identity, **TOOLS)["spec"]["jobTemplate"]["spec"]["template"]
+        jobs.append((namespace, identity, _containers(made)))
+    for namespace, identity, steps in jobs:
+        assert _run(steps["prepare"], places).exit_code == 0
+        write_base_backup(_written(steps["save"], places), f"rows of {namespace} {identity}")
+    for namespace, identity, steps in jobs:
+        record = read(_run(steps["keep"], places).output)
+        assert record and (record.namespace, record.identity) == (namespace, identity)
+        assert (store / record.name / "base/1/2619").read_text() == f"rows of {namespace} {identity}"
+    assert len(shelf.complete(POSTGRES, store)) == 3
+
+
+def test_two_backups_that_end_in_one_second_are_two(store: Path) -> None:
+    first = _kept(store)
+    record_of(store / "db-20310501T030001Z-17.2.base").touch()  # the next second's name is another one's meanwhile
+    assert _kept(store, namespace="shop").name == "db-20310501T030002Z-17.2.base"
+    assert (store / first.name).exists() and len(shelf.complete(POSTGRES, store)) == 2
 
 
 def test_a_tree_that_is_half_deleted_is_no_backup_and_is_cleared_up_later(store: Path) -> None:
