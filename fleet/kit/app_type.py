@@ -224,12 +224,13 @@ class AppType(Driver[A]):
     def caps(self) -> Capabilities:
         """What the type can do, by what is declared: no type can claim more."""
         fields = self.app.model_fields
+        has_plan = type(self).backup_plan is not Driver.backup_plan  # it is not loaded: stacks may not
         return Capabilities(
             scale="members" in fields and self.fewest < self.most,
             upgrade="version" in fields,
             downgrade=bool(self.versions.back),
-            backup="backup" in fields,
-            restore="restore_from" in fields,
+            backup="backup" in fields and has_plan,
+            restore="restore_from" in fields and has_plan,
             adopt=type(self).discovery is not Driver.discovery,
         )
 

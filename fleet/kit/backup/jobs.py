@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from fleet.kit import names
 from fleet.kit.backup.plan import A, BackupPlan
 from fleet.kit.engine_command import EngineCommand
 
@@ -20,7 +21,7 @@ RETRIES = 3
 
 
 def labels(plan: BackupPlan[A], app: A, task: Task) -> dict[str, str]:
-    own: dict[str, str] = plan.metadata(app, app.name)["labels"]
+    own = names.labels(app, plan.role.name)
     return {**own, NAME: f"{own[NAME]}-{task}", TASK: task}
 
 
@@ -109,9 +110,9 @@ def job_spec(
         "enableServiceLinks": False,
         "securityContext": {
             "runAsNonRoot": True,
-            "runAsUser": plan.user,
-            "runAsGroup": plan.user,
-            "fsGroup": plan.user,
+            "runAsUser": plan.role.user,
+            "runAsGroup": plan.role.user,
+            "fsGroup": plan.role.user,
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         },
@@ -134,19 +135,13 @@ def job_spec(
 
 def data_volume(plan: BackupPlan[A], app: A, pod: str) -> Manifest:
     """Return the volume of a Job's pod that is a member's."""
-    return {"name": claim_volume(plan, app), "persistentVolumeClaim": {"claimName": claim_name(plan, app, pod)}}
+    return {"name": plan.volume.name, "persistentVolumeClaim": {"claimName": claim_name(plan, app, pod)}}
 
 
-def data_mount(plan: BackupPlan[A], app: A) -> Manifest:
+def data_mount(plan: BackupPlan[A]) -> Manifest:
     """Return where a Job's container has a member's volume: at the place where members have it."""
-    return {"name": claim_volume(plan, app), "mountPath": plan.volume.mount}
-
-
-def claim_volume(plan: BackupPlan[A], app: A) -> str:
-    """Return the name of members' volumes, which is that of their claim's template."""
-    return str(plan.volume.claim(app)["metadata"]["name"])
+    return {"name": plan.volume.name, "mountPath": plan.volume.path}
 
 
 def claim_name(plan: BackupPlan[A], app: A, pod: str) -> str:
-    """Return the name of a member's claim, as its StatefulSet gives it."""
-    return f"{claim_volume(plan, app)}-{pod}"
+    return names.claim(app, pod, plan.volume.name)

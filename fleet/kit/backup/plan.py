@@ -10,14 +10,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
+from fleet.kit.app_type import DataVolume, Role
 from fleet.kit.engine_command import EngineCommand
 from fleet.model.app import App
-from fleet.model.app_settings import Resources
 
 A = TypeVar("A", bound=App)
-Manifest = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +27,6 @@ class Facts:
     checksum: str  # of all of it, as algorithm:digest
     position: str  # how far it reaches, in the engine's words; "" if it does not say
     data_version: str  # the series that wrote the data, from the data itself; "" if it does not say
-
-
-@dataclass(frozen=True)  # slots would forbid `MemberData[…](…)`
-class MemberData(Generic[A]):
-    """The volume of a member's pod, as Jobs that fill or read it must know it."""
-
-    claim: Callable[[A], Manifest]  # the template of its claim, which has the volume's name
-    mount: str  # where members, and Jobs, have it
-    directory: str = "data"  # on the volume; members start from what is in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +52,7 @@ class BackupPlan(Generic[A]):
     """How apps of one type are backed up and put back."""
 
     kind: str  # of the apps
-    metadata: Callable[[A, str], Manifest]  # of an object of the app: its name, namespace, labels
-    resources: Callable[[A], Resources]  # what a member asks for, which what fills its volume asks for too
-    volume: MemberData[A]
+    role: Role[A]  # of the pods that have the data, on the first of their volumes
     save: Callable[[A, str], EngineCommand]  # into a path that is not there yet; "own": under a name
     suffix: str = "bin"  # of a backup's name in a store
     verify: str = ""  # "module:function", Path → Facts; it reads all of a backup, and raises ResourceError
@@ -76,10 +64,12 @@ class BackupPlan(Generic[A]):
     #   before anything runs; or through the network into members that run
     put_back: Callable[[A, PutBack], EngineCommand] | None = None  # None: the tree is the data, and is copied
     complete: tuple[str, ...] = ()  # paths without which nothing was restored, below the volume's directory
-    user: int = 65532  # whose files the data are
+    directory: str = "data"  # on the volume; members start from what is in it
 
     def __post_init__(self) -> None:
         """Raise ValueError for a plan that no Job could carry out."""
+        if not self.role.volumes:
+            raise ValueError("what has no volume has no data to be backed up")
         if not re.fullmatch(r"[a-z0-9]+", self.suffix) or self.suffix in ("json", "part"):
             raise ValueError(f"{self.suffix!r} cannot be the suffix of a backup")
         if self.how == "own" and self.restore != "after":
@@ -88,6 +78,10 @@ class BackupPlan(Generic[A]):
             raise ValueError("a backup that is not read back is none: `verify` is missing")
         if self.put_back is None and (self.how != "tree" or self.restore == "after"):
             raise ValueError("only a tree can be copied into a volume as it is: `put_back` is missing")
+
+    @property
+    def volume(self) -> DataVolume[A]:
+        return self.role.volumes[0]
 
     def verified(self, backup: Path) -> Facts:
         """Return what a backup says after all of it was read; raise ResourceError if it is not whole."""

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from fleet.kit import names
 from fleet.kit.backup import stores
 from fleet.kit.backup.jobs import (
     Manifest,
@@ -29,6 +30,7 @@ from fleet.kit.backup.jobs import (
 from fleet.kit.backup.outcome import is_complete, is_failed, read_record, troubles, why_failed
 from fleet.kit.backup.plan import A, BackupPlan, PutBack
 from fleet.kit.backup.volumes import part_of_data
+from fleet.kit.pods import claim_template
 from fleet.kit.template import hashed, mark_of
 from fleet.model.app_settings import Restore
 
@@ -84,7 +86,7 @@ def restoration(
     tools = {"image": image, "operator_image": operator_image, "version": version}
     targets = list(founders if plan.restore == "volumes" else founders[:1])
     if plan.restore == "after":
-        marked = [live_jobs[name] for pod in targets if (name := _job_name(app, _number(pod))) in live_jobs]
+        marked = [live_jobs[name] for pod in targets if (name := _job_name(app, str(names.ordinal(pod)))) in live_jobs]
     else:
         marked = [live_claims[name] for pod in founders if (name := claim_name(plan, app, pod)) in live_claims]
     choices = [_choice_of(thing) for thing in marked]
@@ -147,12 +149,12 @@ def chosen(pods: Iterable[Manifest], job: str) -> Choice | None:
 
 def claim(plan: BackupPlan[A], app: A, pod: str, choice: Choice) -> Manifest:
     """Return a member's claim as its StatefulSet would make it, with a note of what is on its way into it."""
-    own = {**plan.metadata(app, claim_name(plan, app, pod)), "annotations": {SNAPSHOT: str(choice)}}
+    own = names.metadata(app, claim_name(plan, app, pod), plan.role.name, annotations={SNAPSHOT: str(choice)})
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": own,
-        "spec": plan.volume.claim(app)["spec"],
+        "spec": claim_template(app, plan.volume, plan.role.name)["spec"],
     }
 
 
@@ -171,7 +173,7 @@ def restore_job(
 ) -> Manifest:
     """Return the Job that fills the volume of one founder; or, where members run already, that puts the backup into
     them. It asks for what a member asks for: the volume will be where this ran."""
-    needs = plan.resources(app)
+    needs = plan.role.resources(app)
     requests = {"cpu": needs.cpu, "memory": needs.memory}
     size = {"requests": requests, "limits": {"memory": needs.memory_limit or needs.memory}}
     work = {"name": "work", "mountPath": _WORK}
@@ -182,9 +184,9 @@ def restore_job(
     steps: list[Manifest] = []
     target = ""
     if plan.restore != "after":
-        target = f"{plan.volume.mount}/{part_of_data(plan)}"
-        exact.append(f"--volume={plan.volume.mount}")
-        mounts = [data_mount(plan, app)]
+        target = f"{plan.volume.path}/{part_of_data(plan)}"
+        exact.append(f"--volume={plan.volume.path}")
+        mounts = [data_mount(plan)]
         volumes = [data_volume(plan, app, pod)]
     reading = mounts
     if plan.how != "own":
@@ -231,7 +233,7 @@ def restore_job(
         spread=spread,
     )
     note = {SNAPSHOT: str(choice)} if plan.restore == "after" else {}
-    return _job(plan, app, _number(pod), spec, note)
+    return _job(plan, app, str(names.ordinal(pod)), spec, note)
 
 
 def _pick(
@@ -250,10 +252,6 @@ def _pick(
     )
 
 
-def _number(pod: str) -> str:
-    return pod.rpartition("-")[2]
-
-
 def _job_name(app: A, what: str) -> str:
     return f"{app.name}-restore-{what}"
 
@@ -261,7 +259,7 @@ def _job_name(app: A, what: str) -> str:
 def _job(
     plan: BackupPlan[A], app: A, what: str, spec: Manifest, annotations: Mapping[str, str] | None = None
 ) -> Manifest:
-    own = {**plan.metadata(app, _job_name(app, what)), "labels": labels(plan, app, "restore")}
+    own = {**names.metadata(app, _job_name(app, what)), "labels": labels(plan, app, "restore")}
     if annotations:
         own["annotations"] = dict(annotations)
     return {

@@ -7,6 +7,7 @@ import datetime
 import hashlib
 from typing import Any
 
+from fleet.kit import names
 from fleet.kit.backup import stores
 from fleet.kit.backup.jobs import (
     Manifest,
@@ -57,7 +58,7 @@ def cron_job(
     return {
         "apiVersion": "batch/v1",
         "kind": "CronJob",
-        "metadata": {**plan.metadata(app, cron_job_name(app)), "labels": labels(plan, app, "backup")},
+        "metadata": {**names.metadata(app, cron_job_name(app)), "labels": labels(plan, app, "backup")},
         "spec": {
             "schedule": backup.schedule,
             "timeZone": "Etc/UTC",
@@ -90,7 +91,7 @@ def _kept(
     volumes: list[Manifest] = [stores.volume(backup.to, read_only=False), *secret_volumes(command)]
     saving = list(kept)
     if beside:
-        saving.append({**data_mount(plan, app), "readOnly": True})
+        saving.append({**data_mount(plan), "readOnly": True})
         volumes.append(data_volume(plan, app, beside))
     whose = ["--app", app.name, "--job", job, "--directory", where]
     prepare = operator_command(plan.kind, "prepare", *whose)

@@ -23,7 +23,7 @@ ORIGIN = "restored.json"
 
 def part_of_data(plan: BackupPlan[A]) -> str:
     """Return the name of the directory on a volume that what is put back is written to."""
-    return f"{plan.volume.directory}.part"
+    return f"{plan.directory}.part"
 
 
 def clear(plan: BackupPlan[A], volume: Path, checksum: str) -> None:
@@ -47,7 +47,7 @@ def copy(plan: BackupPlan[A], backup: Path, volume: Path, checksum: str) -> None
     """Copy a backup that is a tree to where an engine's tool would have written, unless the volume has its data.
     ResourceError if what was copied is not what was picked: others may write to the store meanwhile."""
     part = volume / part_of_data(plan)
-    if (volume / plan.volume.directory).exists():
+    if (volume / plan.directory).exists():
         return  # `clear` has seen that it is of this backup
     content.delete(part)
     content.copy_tree(backup, part)
@@ -68,14 +68,14 @@ def place(plan: BackupPlan[A], volume: Path, snapshot: str, checksum: str) -> bo
             raise ResourceError(f"nothing was restored: {needed.relative_to(volume)} is missing")
     content.sync_all(part)
     content.write(volume / ORIGIN, json.dumps({"snapshot": snapshot, "checksum": checksum}) + "\n")
-    part.rename(volume / plan.volume.directory)
+    part.rename(volume / plan.directory)
     content.sync(volume)
     return True
 
 
 def _has_data(plan: BackupPlan[A], volume: Path, checksum: str) -> bool:
     """Whether this backup has been put here before; ConflictError if there is data of another origin."""
-    if not (volume / plan.volume.directory).exists():
+    if not (volume / plan.directory).exists():
         return False
     try:
         origin = json.loads((volume / ORIGIN).read_text())

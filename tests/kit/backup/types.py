@@ -15,8 +15,9 @@ from typing import Any
 
 from fleet import App
 from fleet.errors import ResourceError
+from fleet.kit.app_type import DataVolume, Port, Ready, Role
 from fleet.kit.backup import content
-from fleet.kit.backup.plan import BackupPlan, Facts, MemberData, PutBack
+from fleet.kit.backup.plan import BackupPlan, Facts, PutBack
 from fleet.kit.engine_command import EngineCommand
 from fleet.model.app_settings import Backup, Resources, Restore
 
@@ -44,14 +45,11 @@ class Search(Server, frozen=True): ...
 class Maria(Server, frozen=True): ...
 
 
-def metadata(app: Server, name: str) -> dict[str, Any]:
-    labels = {"app.kubernetes.io/name": app.kind().lower(), "app.kubernetes.io/instance": app.name}
-    return {"name": name, "namespace": app.namespace, "labels": labels}
-
-
-def claim(app: Server) -> dict[str, Any]:
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    return {"metadata": {"name": "disk"}, "spec": spec}
+def role(path: str, user: int = 65532) -> Role[Any]:
+    """The role of members with a volume `disk` at a path."""
+    volume = DataVolume[Any](path, "disk", lambda app: "1Gi")
+    port = Port("client", 4222)
+    return Role(command=("server",), ports=(port,), ready=Ready(tcp="client"), volumes=(volume,), user=user)
 
 
 def base_backup(app: Postgres, path: str) -> EngineCommand:
@@ -99,22 +97,18 @@ def streams_restored(app: Nats, about: PutBack) -> EngineCommand:
 
 POSTGRES = BackupPlan[Postgres](
     kind="Postgres",
-    metadata=metadata,
-    resources=lambda app: app.resources,
-    volume=MemberData(claim, "/var/lib/postgresql", "pgdata"),
+    role=role("/var/lib/postgresql", 999),
+    directory="pgdata",
     save=base_backup,
     how="tree",
     suffix="base",
     verify="tests.kit.backup.types:verify_base_backup",
     restore="seed",
     complete=("PG_VERSION", "global/pg_control"),
-    user=999,
 )
 NATS = BackupPlan[Nats](
     kind="Nats",
-    metadata=metadata,
-    resources=lambda app: app.resources,
-    volume=MemberData(claim, "/data"),
+    role=role("/data"),
     save=lambda app, path: EngineCommand(("nats", "account", "backup", path, f"--server={app.endpoint}")),
     how="tree",
     suffix="streams",
@@ -124,9 +118,7 @@ NATS = BackupPlan[Nats](
 )
 SEARCH = BackupPlan[Search](
     kind="Search",
-    metadata=metadata,
-    resources=lambda app: app.resources,
-    volume=MemberData(claim, "/data"),
+    role=role("/data"),
     save=lambda app, name: EngineCommand(("snapshot", "create", name)),
     how="own",
     restore="after",
@@ -134,9 +126,7 @@ SEARCH = BackupPlan[Search](
 )
 MARIA = BackupPlan[Maria](
     kind="Maria",
-    metadata=metadata,
-    resources=lambda app: app.resources,
-    volume=MemberData(claim, "/var/lib/mysql"),
+    role=role("/var/lib/mysql"),
     save=lambda app, path: EngineCommand(("mariadb-backup", "--backup", f"--target-dir={path}")),
     how="tree",
     where="beside",

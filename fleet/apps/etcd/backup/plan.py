@@ -5,10 +5,8 @@ from __future__ import annotations
 from fleet.apps.etcd import names
 from fleet.apps.etcd.driver import MEMBER
 from fleet.apps.etcd.spec import Etcd
-from fleet.kit.backup.plan import BackupPlan, MemberData, PutBack
+from fleet.kit.backup.plan import BackupPlan, PutBack
 from fleet.kit.engine_command import EngineCommand
-from fleet.kit.names import metadata
-from fleet.kit.pods import claim_template
 from fleet.model.types import release
 
 _CERTIFICATES = "/etc/etcd/client"
@@ -57,11 +55,9 @@ def unreadable(data: str, version: str) -> str | None:
     return f"has data of etcd {data}, which etcd {version} cannot start from: restore with {data} and upgrade then"
 
 
-PLAN: BackupPlan[Etcd] = BackupPlan(
+PLAN = BackupPlan[Etcd](
     kind=Etcd.kind(),
-    metadata=metadata,
-    resources=lambda app: app.resources,
-    volume=MemberData(lambda app: claim_template(app, MEMBER.volumes[0]), names.MOUNT),
+    role=MEMBER,
     save=save,
     suffix="db",
     verify="fleet.apps.etcd.backup.snapshot:verified",
