@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.apps.registry import drivers
+from fleet.apps.registry import usable_drivers
 from fleet.errors import AccessError, FleetError
 from fleet.kit.discovery import Candidate, Discovery, Question, Surroundings
 from fleet.kit.driver import Problem
@@ -111,7 +111,7 @@ async def _judge(client: Client, stateful_set: Object, surroundings: Surrounding
 
 async def _recognise(client: Client, stateful_set: Object, surroundings: Surroundings) -> AdoptionFinding:
     metadata = stateful_set["metadata"]
-    for driver in drivers():
+    for driver in usable_drivers():
         discovery = driver.discovery()
         sign = discovery.recognises(stateful_set, surroundings.find) if discovery else None
         if discovery is not None and sign is not None:
@@ -119,7 +119,7 @@ async def _recognise(client: Client, stateful_set: Object, surroundings: Surroun
             problem = judged if isinstance(judged, Problem) else None
             candidate = judged if isinstance(judged, Candidate) else None
             return AdoptionFinding(metadata["namespace"], metadata["name"], discovery.engine, sign, candidate, problem)
-    engines = ", ".join(driver.meta.name for driver in drivers() if driver.discovery())
+    engines = ", ".join(driver.meta.name for driver in usable_drivers() if driver.discovery())
     return AdoptionFinding(
         metadata["namespace"], metadata["name"], problem=Problem("engine", f"no process is one of: {engines}")
     )

@@ -1,7 +1,8 @@
 """The app types: one package each, with a typed spec and the pure half of its driver.
 
 A new app type is a package here (class in `spec.py`, `DRIVER` in its `__init__.py`) and one line below, which tells
-editors and type checkers; at run time the packages are found by name and loaded when they are used.
+editors and type checkers; at run time the packages are found by name and loaded when they are used. Types of installed
+packages are found by their entry points; editors know those by the names of their own packages.
 """
 
 from __future__ import annotations
@@ -14,14 +15,9 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        from fleet.apps.registry import packages  # noqa: PLC0415 - only when a type is asked for
+        from fleet.apps.registry import find_class  # noqa: PLC0415 - only when a type is asked for
 
-        package = packages().get(name.lower())
-        if package is None or not name[:1].isupper():
-            raise AttributeError(f"module 'fleet.apps' has no attribute {name!r}")
-        from importlib import import_module  # noqa: PLC0415
-
-        value = getattr(import_module(package), name)
+        value = find_class(name)
         globals()[name] = value
         return value
 
@@ -29,4 +25,5 @@ if not TYPE_CHECKING:
 def __dir__() -> list[str]:
     from fleet.apps.registry import kinds  # noqa: PLC0415
 
-    return kinds()
+    names = kinds()
+    return [name for name in names if names.count(name) == 1]

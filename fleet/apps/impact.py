@@ -43,7 +43,7 @@ def explain(kind: str, live: Mapping[str, Any] | None, wanted: Mapping[str, Any]
 
     `around` has the StatefulSet that the app is to take over, if somebody looked.
     """
-    engine = driver(kind)
+    engine = _driver(kind, wanted)
     if engine is None:
         return Meaning()
     after = _read(engine, wanted)
@@ -64,9 +64,13 @@ def explain(kind: str, live: Mapping[str, Any] | None, wanted: Mapping[str, Any]
 
 def unknown_release(kind: str, wanted: Mapping[str, Any]) -> str:
     """Say that an app's manifest names a release that this release of fleet does not know; "" if not, or no app."""
-    engine = driver(kind)
+    engine = _driver(kind, wanted)
     app = _read(engine, wanted) if engine else None
     return engine.unknown_release(app) if engine and app else ""
+
+
+def _driver(kind: str, manifest: Mapping[str, Any]) -> Driver[Any] | None:
+    return driver(kind, str(manifest.get("apiVersion", "")).rpartition("/")[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,12 +135,12 @@ async def _check_version(client: Client) -> list[AccessFinding]:
 
 def _check_definitions(stacks: Iterable[Desired], discovery: Discovery) -> AccessFinding:
     """Return which of our custom resource definitions the cluster lacks; that is no error."""
-    from fleet.apps.registry import kinds
-    from fleet.model.app import GROUP
+    from fleet.apps.registry import usable_drivers
 
-    defined = [kind for kind in kinds() if discovery.find(GROUP, kind)]
-    missing = sorted({kind for kind in kinds() if kind not in defined})
-    used = {item.key.kind for desired in stacks for item in desired.objects if item.key.group == GROUP}
+    types = [driver.app for driver in usable_drivers()]
+    defined = [app.kind() for app in types if discovery.find(app.api_group, app.kind())]
+    missing = sorted(app.kind() for app in types if app.kind() not in defined)
+    used = {item.app for desired in stacks for item in desired.objects if item.app}
     if not missing:
         return AccessFinding("definitions", ", ".join(defined))
     names = ", ".join(f"{kind} (used)" if kind in used else kind for kind in missing)

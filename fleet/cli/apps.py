@@ -55,7 +55,7 @@ class LiveApp:
     def driver(self) -> Driver[Any]:
         from fleet.apps.registry import driver
 
-        app_driver = driver(self.resource.kind)
+        app_driver = driver(self.resource.kind, self.resource.group)
         assert app_driver is not None  # noqa: S101 - apps are looked for by the kinds of drivers
         return app_driver
 

@@ -41,11 +41,11 @@ def find_lab(server: str) -> tuple[LabSpec, ClusterSpec] | None:
 
 def name_images() -> LabImages:
     """Return the names of the images, whether they are built or not."""
-    from fleet.apps.registry import drivers
+    from fleet.apps.registry import usable_drivers
     from fleet.lab.images.recipes import PREFIX, all_recipes, find_recipes
 
     recipes = {recipe.name for recipe in all_recipes()}
-    engines = {driver.meta.name.lower() for driver in drivers()} & recipes
+    engines = {driver.meta.name.lower() for driver in usable_drivers()} & recipes
     return LabImages(
         find_recipes(OPERATOR)[0].reference, {engine: f"{PREFIX}/{engine}:{{tag}}" for engine in sorted(engines)}, ""
     )

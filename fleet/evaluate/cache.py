@@ -26,6 +26,8 @@ from typing import Any
 import orjson
 
 from fleet import ROOT, cache
+from fleet.apps.installed import installed_types
+from fleet.apps.registry import installed_directories
 from fleet.errors import Source
 from fleet.evaluate.result import ClusterData, Evaluation, Reads, RolloutData, StackResult
 from fleet.objects.desired import Desired, Key, Object
@@ -35,7 +37,7 @@ from fleet.repository.settings import Settings
 from fleet.version import __version__
 
 # The folders that make an evaluation and write it down; the modules beside them count, too.
-CODE = ("apps", "evaluate", "model", "objects", "plan", "render", "repository", "sync")
+CODE = ("apps", "evaluate", "kit", "model", "objects", "plan", "render", "repository", "sync")
 
 
 def environment_fingerprint() -> str:
@@ -66,6 +68,14 @@ def _packages() -> Iterator[str]:
     for directory in sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}):
         with contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:
             yield from sorted(entry.path for entry in entries if entry.name.endswith((".dist-info", ".egg-info")))
+    yield from _app_types()
+
+
+def _app_types() -> Iterator[str]:
+    """Yield the installed app types with their versions and files: one that is being written keeps its version."""
+    yield from (f"{installed.module} {installed.origin}" for installed in installed_types())
+    for path in installed_directories():
+        yield from sorted(_files(str(path))) if path.is_dir() else (f"{path} {path.stat().st_mtime_ns}",)
 
 
 MOST_FILES = 64

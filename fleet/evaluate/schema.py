@@ -11,12 +11,11 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from fleet.apps.registry import packages
+from fleet.apps.registry import is_app
 from fleet.errors import Source
 from fleet.evaluate.decode import MalformedError
 from fleet.evaluate.protocol import Job, Task
 from fleet.evaluate.result import ClusterData, RolloutData, StackResult
-from fleet.names import GROUP
 from fleet.objects.desired import Desired, Key, Object
 from fleet.objects.shape import find_shape_error
 from fleet.text import printable
@@ -116,8 +115,7 @@ def _check_desired(desired: Desired, stack: str, files: Collection[str]) -> None
     order: dict[Key, int] = {}
     for number, item in enumerate(desired.objects):
         check_object(item)
-        is_app = item.key.group == GROUP and item.key.kind.lower() in packages()
-        _check(f"{item.key}: app", item.app == (item.key.kind if is_app else ""))
+        _check(f"{item.key}: app", item.app == (item.key.kind if is_app(item.key.group, item.key.kind) else ""))
         _check(f"{item.key} (there twice)", order.setdefault(item.key, number) == number)
     for number, item in enumerate(desired.objects):
         _check(f"{item.key}: depends_on", all(order.get(key, -1) < number for key in item.depends_on))

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from fleet.apps.registry import drivers
 from fleet.errors import ConflictError, ResourceError
 from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.install import rights
@@ -44,6 +45,7 @@ class RemoveResult:
 
 async def remove(client: Client, *, take_over: bool, seconds: float, tell: Tell) -> RemoveResult:
     await _refuse_others(client, take_over=take_over)
+    drivers()  # raises if a type cannot be loaded: its apps would be overlooked, and stay held for ever
     result = RemoveResult()
     for key in (DEPLOYMENT, Key.of(budget())):
         tell("removing", str(key))

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.apps.registry import drivers
-from fleet.names import GROUP
 from fleet.render.crd import definition
 from fleet.render.operator_rights import APPS_ROLE, OPERATOR, RBAC, SYSTEM
 
@@ -27,12 +26,17 @@ WRITE_VERBS = (
 def cluster_role() -> Manifest:
     """Return the role for apps in all namespaces: it finds them, reports in their status and holds them for cleanup."""
     kinds = [definition(driver) for driver in drivers()]
-    plurals = [kind["spec"]["names"]["plural"] for kind in kinds]
+    plurals_by_group: dict[str, list[str]] = {}
+    for kind in kinds:
+        plurals_by_group.setdefault(kind["spec"]["group"], []).append(kind["spec"]["names"]["plural"])
     return _role(
         "ClusterRole",
         OPERATOR,
-        _rule(GROUP, plurals, (*READ_VERBS, "patch")),
-        _rule(GROUP, [f"{plural}/status" for plural in plurals], ("patch",)),
+        *[_rule(group, plurals, (*READ_VERBS, "patch")) for group, plurals in plurals_by_group.items()],
+        *[
+            _rule(group, [f"{plural}/status" for plural in plurals], ("patch",))
+            for group, plurals in plurals_by_group.items()
+        ],
         _rule("", ["nodes"], READ_VERBS),
         _rule(
             "", ["persistentvolumes"], ("get",)

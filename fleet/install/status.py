@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fleet.apps.registry import usable_drivers
 from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.install.apply import DEFINITIONS, DEPLOYMENTS, PODS, get
 from fleet.install.manifests import SELECTOR, VERSION, settings_of
@@ -24,7 +25,7 @@ from fleet.kube.objects import ObjectScope, pages
 from fleet.kube.watch import wait_for_health
 from fleet.objects.compare import compare
 from fleet.objects.desired import Key
-from fleet.render.crd import definitions
+from fleet.render.crd import definition
 from fleet.render.operator_rights import OPERATOR, SYSTEM
 
 DEPLOYMENT = Key(DEPLOYMENTS.group, DEPLOYMENTS.kind, SYSTEM, OPERATOR)
@@ -115,10 +116,11 @@ async def read_state(client: Client) -> OperatorState:
     all_apps = [app async for _, app in apps(client)]
     lease = await get(client, Key("coordination.k8s.io", "Lease", SYSTEM, OPERATOR))
     leader, renewed = leader_of(lease, client.server_time())
+    expected = [definition(driver) for driver in usable_drivers()]
     state = OperatorState(
         apps=dict(sorted(Counter(_health(app) for app in all_apps).items())),
         without_rights=tuple(sorted({app["metadata"]["namespace"] for app in all_apps if _has_no_rights(app)})),
-        definitions=tuple([await _definition(client, definition) for definition in definitions().values()]),
+        definitions=tuple([await _definition(client, crd) for crd in expected]),
         leader=leader,
         renewed=renewed,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from fleet.kit.client import Client
 from fleet.kit.unsupported import beyond
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from fleet.kit.discovery import Discovery
 
 A = TypeVar("A", bound=App)
+
+CONTRACT = 1  # of this module and `fleet.kit.engine`; a type says which one it was written for
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +108,12 @@ Path = tuple[Hop, ...] | Refusal
 
 class Driver(Generic[A]):
     """An engine's knowledge, as plans, definitions and pages ask for it. An app type is one by its declaration
-    (`fleet.kit.app_type`)."""
+    (`fleet.kit.app_type`).
 
+    One of an installed package also says `contract = 1`: a fleet with another contract refuses it, and says so.
+    """
+
+    contract: ClassVar[int] = CONTRACT
     app: type[A]
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-from fleet.apps.registry import drivers
+from fleet.apps.registry import usable_drivers
 from fleet.kube.client.client import Client
 from fleet.kube.discovery import resource_of_definition
 from fleet.kube.objects import ObjectScope, pages
@@ -22,7 +22,7 @@ async def apps(
     nothing.
     """
     discovery = await client.discovery()
-    for driver in drivers():
+    for driver in usable_drivers():
         for resource in resource_of_definition(definition(driver)):
             if discovery.find(resource.group, resource.kind, resource.version) is None:
                 continue

@@ -104,6 +104,7 @@ class App(Resource, frozen=True):
     """The operator watches it and reports, and changes nothing."""
 
     port: ClassVar[int] = 0  # that clients connect to
+    api_group: ClassVar[str] = GROUP  # of the custom resource; a type of an installed package may have its own
     rules: ClassVar[tuple[Rule, ...]] = (NAMES_IDENTITY, STAYS_ADOPTED)
 
     if not TYPE_CHECKING:
@@ -135,7 +136,7 @@ class App(Resource, frozen=True):
     @property
     def key_in_git(self) -> Key:
         """Return the identity of the app by the name that it has in the stack."""
-        return Key(GROUP, self.kind(), self.namespace, self.name)
+        return Key(self.api_group, self.kind(), self.namespace, self.name)
 
     @property
     def endpoint(self) -> str:

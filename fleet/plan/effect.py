@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fleet.names import GROUP, ON_DELETE
+from fleet.apps.registry import is_app
+from fleet.names import ON_DELETE
 from fleet.objects.desired import Key
 from fleet.objects.shape import mapping
 from fleet.text import count_noun
@@ -113,7 +114,7 @@ def delete_effect(key: Key, live: Mapping[str, Any]) -> Effect | None:
         return Effect(EffectKind.DATA, f"data deleted{contents.get(key.kind, '')}", destructive=True)
     spec = mapping(live.get("spec"))
     is_adopted = "adopt" in spec  # its volumes stay
-    if key.group == GROUP and not is_adopted and mapping(spec.get("volume")).get("onDelete") == "delete":
+    if not is_adopted and mapping(spec.get("volume")).get("onDelete") == "delete" and is_app(key.group, key.kind):
         return Effect(EffectKind.DATA, "data deleted: the app with its volumes", destructive=True)
     if key.group == "apps" and key.kind == "StatefulSet" and _claim_retention(spec, "whenDeleted") == "Delete":
         return Effect(EffectKind.DATA, "data deleted: its volume claims go with it", destructive=True)

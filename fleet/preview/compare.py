@@ -149,13 +149,13 @@ def secrecy_of(desired_states: Iterable[Desired]) -> Secrecy:
     """Return what definitions in git, and those of our own kinds, say is secret."""
     objects = [obj for desired in desired_states for obj in desired.objects]
     declared = declared_secrecy(obj.manifest for obj in objects if obj.key.kind == "CustomResourceDefinition")
-    apps = sorted({obj.app for obj in objects if obj.app})
+    apps = sorted({(obj.app, obj.key.group) for obj in objects if obj.app})
     if not apps:
         return declared
     from fleet.apps.registry import driver  # noqa: PLC0415 - the app types are loaded only where there are apps
     from fleet.render.crd import definition  # noqa: PLC0415
 
-    drivers = (driver(kind) for kind in apps)
+    drivers = (driver(kind, group) for kind, group in apps)
     return declared | declared_secrecy(definition(app_driver) for app_driver in drivers if app_driver)
 
 

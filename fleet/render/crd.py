@@ -21,7 +21,7 @@ from fleet.model.app import ADOPTION, IDENTITY
 from fleet.model.base import IMMUTABLE, OF_NEW_APPS, VALIDATIONS, KeyedBy, Model, OneOf, Rule, field_docs
 from fleet.model.resource import Adopt
 from fleet.model.types import LONGEST_APP
-from fleet.names import API_VERSION, GROUP, VERSION
+from fleet.names import VERSION
 
 _LEAF = ("type", "format", "enum", "pattern", "minimum", "maximum", "minLength", "maxLength", VALIDATIONS)
 
@@ -131,7 +131,7 @@ def _add_rules(type_schema: Schema, metadata: Sequence[Any]) -> Schema:
     return {**type_schema, VALIDATIONS: [*type_schema.get(VALIDATIONS, ()), *rules]} if rules else type_schema
 
 
-_HEADER = "# Generated from the models by `fleet crds`: change those, not this.\n"
+HEADER = "# Generated from the models by `fleet crds`: change those, not this.\n"
 _COLUMNS = (  # name, type, path, and 1 for what only `-o wide` shows
     ("Version", "string", ".status.version", 0),
     ("Desired", "string", ".spec.version", 1),
@@ -151,17 +151,22 @@ _NAME_RULE = {
 
 def definitions() -> dict[str, dict[str, Any]]:
     """Return every definition, by the name of the file that holds it in crds/."""
-    return {f"{GROUP}_{_plural_name(driver)}.yaml": definition(driver) for driver in drivers()}
+    return {definition_file(driver): definition(driver) for driver in drivers()}
+
+
+def definition_file(driver: Driver[Any]) -> str:
+    """Return the name of the file in crds/ that holds a driver's definition."""
+    return f"{driver.app.api_group}_{_plural_name(driver)}.yaml"
 
 
 def definition(driver: Driver[Any]) -> dict[str, Any]:
-    kind, plural = driver.app.kind(), _plural_name(driver)
+    kind, plural, group = driver.app.kind(), _plural_name(driver), driver.app.api_group
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{GROUP}", "labels": {"app.kubernetes.io/part-of": "fleet"}},
+        "metadata": {"name": f"{plural}.{group}", "labels": {"app.kubernetes.io/part-of": "fleet"}},
         "spec": {
-            "group": GROUP,
+            "group": group,
             "scope": "Namespaced",
             "names": {
                 "kind": kind,
@@ -189,7 +194,7 @@ def crd_yaml(definition: dict[str, Any]) -> str:
     """Return a definition as a file of crds/ has it."""
     from fleet.yaml_text import dump  # noqa: PLC0415 - for files only
 
-    return _HEADER + dump(definition)
+    return HEADER + dump(definition)
 
 
 def _root_schema(driver: Driver[Any]) -> dict[str, Any]:
@@ -205,7 +210,7 @@ def _root_schema(driver: Driver[Any]) -> dict[str, Any]:
         "description": driver.meta.words,
         "required": ["spec"],
         "properties": {
-            "apiVersion": {"type": "string", "description": f"Always {API_VERSION}."},
+            "apiVersion": {"type": "string", "description": f"Always {driver.app.api_group}/{VERSION}."},
             "kind": {"type": "string", "description": f"Always {driver.app.kind()}."},
             "metadata": {"type": "object"},
             "spec": spec,

@@ -28,7 +28,7 @@ from fleet.model.resource import Adopt
 from fleet.model.stack import Collected
 from fleet.model.types import check_app_name, check_name
 from fleet.model.validation import copy_plain
-from fleet.names import API_VERSION, GROUP, NAME, ON_DELETE, STACK
+from fleet.names import NAME, ON_DELETE, STACK, VERSION
 from fleet.objects.desired import Desired, Key, Object
 from fleet.objects.graph import CycleError, sort_by_dependencies
 from fleet.render.dependencies import Dependencies, inherited_options, objects_of
@@ -169,7 +169,7 @@ def _render_object(resource: App | Manifest, collected: Collected) -> Object:
         manifest = copy_plain(dict(resource.object))
         app = _check_custom_resource(manifest, resource.source)
     if collected.delete_data:
-        manifest = mark_for_deletion(manifest, _app_type(app))
+        manifest = mark_for_deletion(manifest, _app_type(app, Key.of(manifest).group))
     return Object(
         manifest=_sort_keys(_add_labels(manifest, collected.stack, resource.source)),
         source=resource.source,
@@ -201,7 +201,7 @@ def _custom_resource(app: App) -> dict[str, Any]:
     if app.name != app.key.name:
         labels[NAME] = app.name
     return {
-        "apiVersion": API_VERSION,
+        "apiVersion": f"{app.api_group}/{VERSION}",
         "kind": app.kind(),
         "metadata": {"name": app.key.name, "namespace": app.key.namespace, "labels": labels},
         "spec": app.spec(),
@@ -213,7 +213,7 @@ def _check_custom_resource(manifest: dict[str, Any], source: Source) -> str:
     "" if it is none.
     """
     key = Key.of(manifest)
-    engine = driver(key.kind) if key.group == GROUP else None
+    engine = driver(key.kind, key.group)
     if engine is None:
         return ""
     _check_supported(engine.app.from_manifest(manifest, source=source), source)
@@ -224,13 +224,20 @@ def _check_supported(app: App, source: Source) -> None:
     """Raise ConfigurationError for settings that this release does not support: refused where they are written, and not
     accepted in silence.
     """
-    engine = driver(app.kind())
-    for objection in engine.validate(app) if engine else ():
+    engine = driver(app.kind(), app.api_group)
+    if engine is None:
+        raise ConfigurationError(
+            f"{app.kind()} is no app type: neither fleet nor an installed package has it",
+            hint="a type is a package that is installed beside fleet, which `fleet new app-type` writes;"
+            " a custom resource of another operator is a fleet.Manifest",
+            source=source,
+        )
+    for objection in engine.validate(app):
         raise ConfigurationError(objection.message, hint=objection.hint, source=source, field=objection.field)
 
 
-def _app_type(kind: str) -> type[App] | None:
-    engine = driver(kind) if kind else None
+def _app_type(kind: str, group: str) -> type[App] | None:
+    engine = driver(kind, group) if kind else None
     return engine.app if engine else None
 
 

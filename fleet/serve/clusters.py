@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from fleet.apps.registry import is_app
 from fleet.errors import FleetError
 from fleet.evaluate.result import ClusterData
 from fleet.kube.client.client import Client
@@ -31,7 +32,6 @@ from fleet.kube.live import OURS
 from fleet.kube.objects import ObjectScope
 from fleet.kube.runtime.events import Recorder
 from fleet.kube.watch import ListedObjects, watch_changes
-from fleet.names import GROUP
 from fleet.objects.desired import Desired, Key
 from fleet.objects.resource import Resource
 from fleet.serve.cluster_secrets import open_client, read_secret_kubeconfig
@@ -148,7 +148,7 @@ class ClusterWatch:
                 gone, live = set(live), {}
             moved = {stacks.pop(key, "") for key in gone if digests.pop(key, None)}
             for key, manifest in live.items():
-                digest = digest_object(key, manifest, is_app=key.group == GROUP)
+                digest = digest_object(key, manifest, is_app=is_app(key.group, key.kind))
                 if digests.get(key) != digest:
                     digests[key] = digest
                     stacks[key] = (manifest["metadata"].get("labels") or {}).get(OURS, "")

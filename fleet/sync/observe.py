@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet.apply.inventory import load_all
-from fleet.apps.registry import packages
+from fleet.apps.registry import is_app
 from fleet.errors import AccessError, FleetError
 from fleet.evaluate import ClusterData
 from fleet.kube.cause import explain_health
@@ -23,7 +23,6 @@ from fleet.kube.client.client import Client
 from fleet.kube.health import State
 from fleet.kube.live import read_around, read_live
 from fleet.kube.objects import ListExpiredError, ObjectScope, pages
-from fleet.model.app import GROUP
 from fleet.objects.desired import Key, StackCluster
 from fleet.objects.resource import Resource
 from fleet.plan import Inventory, RepositoryOwnership
@@ -121,7 +120,7 @@ def _missing_health(key: Key) -> ObjectHealth:
 
 
 def _is_app(key: Key) -> bool:
-    return key.group == GROUP and key.kind.lower() in packages()
+    return is_app(key.group, key.kind)
 
 
 EVENTS = Resource("", "v1", "Event", "events", True)

@@ -97,8 +97,8 @@ async def apply_definitions(client: Client, kinds: Iterable[Kind]) -> None:
     """Install the definitions of our own kinds and wait until they are served; raise the error of one that fails."""
     from fleet.apply.steps import Execution  # noqa: PLC0415 - loaded only when there is something to write
 
-    for kind in sorted({kind for _, _, kind in kinds}):
-        manifest = _make_definition(kind)
+    for group, kind in sorted({(group, kind) for group, _, kind in kinds}):
+        manifest = _make_definition(group, kind)
         step = Step(Verb.CREATE, Key.of(manifest), manifest)
         result = await Execution(client, "fleet").run(step)
         if isinstance(result.error, ConflictError):
@@ -114,15 +114,15 @@ def _is_own_kind(group: str, kind: str) -> bool:
     """Return whether the kind is one of fleet's own apps."""
     from fleet.apps.registry import driver  # noqa: PLC0415 - engines are loaded only when a kind is missing
 
-    return group == GROUP and driver(kind) is not None
+    return driver(kind, group) is not None
 
 
-def _make_definition(kind: str) -> dict[str, Any]:
+def _make_definition(group: str, kind: str) -> dict[str, Any]:
     """Return the CustomResourceDefinition of one of our kinds."""
     from fleet.apps.registry import driver  # noqa: PLC0415
     from fleet.render.crd import definition  # noqa: PLC0415
 
-    own_driver = driver(kind)
+    own_driver = driver(kind, group)
     if own_driver is None:
         raise ValueError(f"{kind} is not one of our kinds")
     return definition(own_driver)

@@ -19,6 +19,7 @@ from fleet.apps import Etcd
 from fleet.errors import ConfigurationError
 from fleet.objects.desired import Desired, Key, Object
 from fleet.render import render
+from tests.app_types import installed, write_package
 
 EU = fleet.Cluster("eu-1", labels={"tier": "gold"})
 OWNED = {"app.kubernetes.io/managed-by": "fleet", "fleet.dev/stack": "shop"}
@@ -270,19 +271,20 @@ def test_a_name_of_an_app_is_there_once(body: Callable[[], object], message: str
     assert message in caught.value.message
 
 
-class Cache(fleet.App, frozen=True):
-    """Of another kind."""
-
-
-def test_two_apps_of_different_kinds_cannot_have_one_name_in_a_namespace() -> None:
+def test_two_apps_of_different_kinds_cannot_have_one_name_in_a_namespace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def body() -> None:
-        Etcd("db", version="3.5")
-        Cache("db", namespace="elsewhere")
-        Cache("db")
+        from fleet.apps import Queue  # type: ignore[attr-defined]
 
-    with pytest.raises(ConfigurationError) as caught:
+        Etcd("db", version="3.5")
+        Queue("db", namespace="elsewhere", version="4")
+        Queue("db", version="4")
+
+    write_package(tmp_path)
+    with installed(monkeypatch, tmp_path), pytest.raises(ConfigurationError) as caught:
         rendered(body)
-    assert "Cache.fleet.dev shop/db has the name of Etcd.fleet.dev shop/db" in caught.value.message
+    assert "Queue.fleet.dev shop/db has the name of Etcd.fleet.dev shop/db" in caught.value.message
 
 
 def a_cycle() -> None:

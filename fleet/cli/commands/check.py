@@ -77,10 +77,8 @@ def _evaluation_data(evaluation: Evaluation) -> dict[str, Any]:
 
 def _find_unknown_releases(evaluation: Evaluation) -> list[str]:
     """Return a line per place in the files where an app has a version that this release of fleet does not know."""
-    from fleet.names import GROUP
-
     objects = (item for stack in evaluation.stacks for desired in stack.desired for item in desired.objects)
-    apps = [item for item in objects if item.key.group == GROUP and _is_exact_release(item.manifest)]
+    apps = [item for item in objects if item.app and _is_exact_release(item.manifest)]
     if not apps:
         return []
     from fleet.apps.impact import unknown_release  # the model, which a check needs for nothing else

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from fleet.cli.output import format_json
+
+if TYPE_CHECKING:
+    from fleet.errors import FleetError
 
 
 @click.command()
@@ -40,27 +45,35 @@ def crds(kinds: tuple[str, ...], write: Path | None, check: Path | None, form: s
 
     if (write or check) and kinds:
         raise click.UsageError("--write and --check are about all definitions: name no KIND")
+    if write is None and check is None:
+        _print_definitions(kinds, form)
+        return
     files = {name: crd_yaml(definition) for name, definition in definitions().items()}
     if check is not None:
         _check_directory(check, files)
     if write is not None:
         _write_directory(write, files)
-    if write is None and check is None:
-        _print_definitions(kinds, form)
 
 
 def _print_definitions(kinds: tuple[str, ...], form: str) -> None:
-    from fleet.render.crd import crd_yaml, definitions
+    from fleet.apps.registry import load_drivers
+    from fleet.render.crd import crd_yaml, definition
 
-    selected = _select(list(definitions().values()), kinds)
+    usable, errors = load_drivers()
+    selected = _select([definition(driver) for driver in usable], kinds, errors)
     if form == "json":
         click.echo(format_json({"apiVersion": "v1", "kind": "List", "items": selected}))
     else:
         click.echo("---\n".join(crd_yaml(definition) for definition in selected), nl=False)
 
 
-def _select(every: list[dict[str, object]], kinds: tuple[str, ...]) -> list[dict[str, object]]:
-    """Return the definitions of the kinds that the user named, or all; raise NotFoundError for an unknown kind."""
+def _select(
+    every: list[dict[str, object]], kinds: tuple[str, ...], errors: Sequence[FleetError]
+) -> list[dict[str, object]]:
+    """Return the definitions of the kinds that the user named, or all.
+
+    Raise NotFoundError for an unknown kind; one of the errors of types that cannot be used where it may be about those.
+    """
     from fleet.errors import NotFoundError
     from fleet.suggestion import suggestion
 
@@ -69,6 +82,8 @@ def _select(every: list[dict[str, object]], kinds: tuple[str, ...]) -> list[dict
         names = definition["spec"]["names"]  # type: ignore[index]
         for name in (names["kind"].lower(), names["plural"], *names["shortNames"]):
             by_name[name] = definition
+    if errors and not all(kind.lower() in by_name for kind in kinds or [""]):
+        raise errors[0]
     selected = []
     for kind in kinds:
         if kind.lower() not in by_name:
@@ -107,5 +122,10 @@ def _write_directory(directory: Path, files: dict[str, str]) -> None:
 def _list_files(directory: Path) -> list[Path]:
     """Return the files that this command writes; it leaves others in the directory alone."""
     from fleet.names import GROUP
+    from fleet.render.crd import HEADER
 
-    return sorted(directory.glob(f"{GROUP}_*.yaml"))
+    def is_written(path: Path) -> bool:
+        text = path.read_text(encoding="utf-8", errors="replace")
+        return path.name.startswith(f"{GROUP}_") or text.startswith(HEADER)  # of a group of the type's own
+
+    return sorted(path for path in directory.glob("*_*.yaml") if is_written(path))

@@ -167,11 +167,11 @@ def install(
 
 def _parse_engine_images(pairs: Sequence[str]) -> dict[str, str]:
     """Return the images by engine; raise ConfigurationError for what is not ENGINE=IMAGE."""
-    from fleet.apps.registry import drivers
+    from fleet.apps.registry import usable_drivers
     from fleet.errors import ConfigurationError
     from fleet.suggestion import suggestion
 
-    engines = {driver.app.kind().lower() for driver in drivers()}
+    engines = {driver.app.kind().lower() for driver in usable_drivers()}
     images = {}
     for pair in pairs:
         engine, separator, image = pair.partition("=")

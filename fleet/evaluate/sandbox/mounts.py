@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleet import ROOT
+from fleet.apps.registry import installed_directories
 from fleet.evaluate.sandbox import kernel
 from fleet.evaluate.sandbox.landlock import LIST, READ, WRITE, FileAccess
 
@@ -88,7 +89,7 @@ def installed_mounts() -> Mounts:
     paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     paths |= {path for path in sys.path if Path(path).name in ("site-packages", "dist-packages", "lib-dynload")}
     paths |= {str(Path(sysconfig.get_path("stdlib")).parent)} - {"/"}  # libpython
-    paths |= {ROOT, *_LIBRARIES, *_ASKED_BY_PYTHON}
+    paths |= {ROOT, *_LIBRARIES, *_ASKED_BY_PYTHON, *map(str, installed_directories())}
     return Mounts(tuple(_outermost(tuple(path for path in paths if Path(path).exists()))))
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from fleet import ROOT
+from fleet.apps.registry import installed_directories
 
 _PROCESS = "a stack cannot start or end processes"
 _NETWORK = "a stack cannot use the network"
@@ -101,7 +102,7 @@ class FilesRead:
 def _list_installed() -> tuple[str, ...]:
     """Return the directories that change only by an installation, and those of time zones and devices."""
     paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    paths |= {ROOT, "/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/dev"}
+    paths |= {ROOT, *map(str, installed_directories()), "/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/dev"}
     return tuple(path + os.sep for path in {*paths, *map(os.path.realpath, paths)})
 
 

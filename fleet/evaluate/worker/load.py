@@ -7,7 +7,9 @@ packages of the lockfile come last in the search, so that they replace neither t
 A stack may import the standard library, fleet's public modules, the repository, and what its lockfile names. It may not
 import what happens to be installed where fleet runs, because it would mean another thing on the next machine. So a
 zygote removes the directories of installed packages from the search, and the modules that fleet itself has loaded from
-them. What fleet provides to stacks stays: pydantic, which the model is made of.
+them. What fleet provides to stacks stays: pydantic, which the model is made of, and the app types of installed
+packages: those are in the key of remembered evaluations, and `[apps] require` in fleet.toml says which a repository
+needs.
 
 Like the audit hook this helps the user and is no security boundary; that is the sandbox.
 """
@@ -25,12 +27,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from fleet.apps.registry import find_type_error, installed_modules
+
 _OF_FLEET = re.compile(r"fleet(\.errors|\.apps(\.[a-z0-9_]+)?)?")
 _SHARED = frozenset(
     {"fleet", "pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection", "__main__"}
 )
 _STANDARD = (BuiltinImporter, FrozenImporter, PathFinder)
 _beside: list[str] = []  # directories of installed packages that are not for stacks
+_types: set[str] = set()  # modules of installed app types, which are for stacks
 
 
 class RefusedImportError(ModuleNotFoundError):
@@ -50,9 +55,11 @@ def narrow() -> None:
     _beside[:] = [path for path in sys.path if path not in standard_paths]
     sys.path[:] = standard_paths
     sys.meta_path[:] = [finder for finder in sys.meta_path if finder in _STANDARD]
+    _types.update(installed_modules())  # `worker.warm_up` has loaded them
+    shared = _SHARED.union(module.partition(".")[0] for module in _types)
     for name in list(sys.modules):
         top = name.partition(".")[0]
-        if top not in _SHARED and top not in sys.stdlib_module_names and not top.startswith("_"):
+        if top not in shared and top not in sys.stdlib_module_names and not top.startswith("_"):
             del sys.modules[name]
 
 
@@ -69,7 +76,9 @@ def module_is_beside(name: str) -> bool:
 
 
 def _import(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:  # noqa: A002
-    """Import as the statement does; raise RefusedImportError for a module of fleet that is not for stacks."""
+    """Import as the statement does; raise RefusedImportError for a module of fleet, or of an installed app type, that
+    is not for stacks.
+    """
     if level == 0 and name.partition(".")[0] == "fleet":
         submodules = [f"{name}.{item}" for item in fromlist or () if f"{name}.{item}" in sys.modules]
         for module in [name, *submodules]:
@@ -79,7 +88,19 @@ def _import(name: str, globals: Any = None, locals: Any = None, fromlist: Any = 
                     f"{module} is not for stacks",
                     "import from fleet and fleet.apps: what is there stays as it is when fleet changes inside",
                 )
+    elif level == 0 and name not in _types and (public := _find_type_module(name)):
+        raise RefusedImportError(
+            name, f"{name} is not for stacks", f"import from {public}: what else is in the package is for fleet alone"
+        )
+    elif level == 0 and name in _types and name not in sys.modules and (error := find_type_error(name)):
+        raise RefusedImportError(name, error.message, error.hint or "")
     return builtins.__import__(name, globals, locals, fromlist, level)
+
+
+def _find_type_module(name: str) -> str:
+    """Return the module of the installed app type in whose package a module is; "" if it is in none."""
+    top = name.partition(".")[0]
+    return min((module for module in _types if module.partition(".")[0] == top), default="")
 
 
 FOR_USERS: dict[str, Any] = {**vars(builtins), "__import__": _import}
