@@ -13,11 +13,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from fleet.errors import ConfigurationError, Source
 from fleet.names import GROUP
 
 ENTRY_POINTS = "fleet.app_types"
@@ -58,6 +59,25 @@ def installed_version(package: str) -> str | None:
         if _normal(metadata.name.rpartition(".")[0].partition("-")[0]) == _normal(package):
             return _name_and_version(metadata)[1]
     return None
+
+
+def check_required(requirements: Sequence[str]) -> None:
+    """Raise ConfigurationError if a package that a repository requires is not installed in such a version."""
+    from fleet.repository.requirement import parse_requirement  # noqa: PLC0415 - for repositories that require some
+
+    for text in requirements:
+        requirement = parse_requirement(text)
+        if requirement is None:  # settings were read with the same grammar
+            continue
+        version = installed_version(requirement.name)
+        if version is None or not requirement.accepts(version):
+            there = "which is not installed" if version is None else f"and {requirement.name} {version} is installed"
+            raise ConfigurationError(
+                f"this repository needs the app types of {requirement.text}, {there}",
+                hint=f'where fleet runs: pip install "{requirement.text}"',
+                source=Source("fleet.toml"),
+                field="apps.require",
+            )
 
 
 def forget_installed() -> None:

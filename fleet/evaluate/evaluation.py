@@ -29,6 +29,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from fleet.apps.installed import check_required
 from fleet.errors import NotFoundError, PolicyError
 from fleet.evaluate import answer, checks
 from fleet.evaluate import checks as compare
@@ -192,6 +193,7 @@ def evaluate(
                 before=before,
                 on_clusters=on_clusters,
             )
+    check_required(repository.settings.apps.require)
     if repository.settings.trust.code is Code.OTHERS:
         _require_sandbox(pool.sandbox_report())
     evaluator = _Evaluator(repository, limits or repository.settings.limits, pool, twice, before)

@@ -122,6 +122,14 @@ class Approval:
 
 
 @dataclass(frozen=True, slots=True)
+class AppTypes:
+    """App types of installed packages, beside those of fleet."""
+
+    require: tuple[str, ...] = setting(values.REQUIREMENTS, ())
+    """The packages that must be installed where fleet runs, with their versions, such as ["fleet-nats==1.2.*"]."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All sections of a `fleet.toml`."""
 
@@ -133,6 +141,7 @@ class Settings:
     trust: Trust = field(default_factory=Trust)
     limits: Limits = field(default_factory=Limits)
     approval: Approval = field(default_factory=Approval)
+    apps: AppTypes = field(default_factory=AppTypes)
 
     @classmethod
     def of(cls, data: Mapping[str, Mapping[str, Any]]) -> Settings:

@@ -14,6 +14,7 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Any, Generic, TypeVar, cast
 
+from fleet.repository.requirement import PATTERN, parse_requirement
 from fleet.times import UNITS, parse_duration
 
 T = TypeVar("T")
@@ -129,6 +130,27 @@ REF = Value(check_ref, _text_like(_REF.pattern))
 ACCOUNT = Value(check_account, _text_like(_ACCOUNT.pattern))
 FORGE_URL = Value(_check_url, _text_like(_HTTP))
 FORGE_PATH = Value(_check_path_on_forge, _text_like(rf"(?!.*\.\.){_PATH.pattern}"))
+
+MOST_REQUIREMENTS = 100
+
+
+def _check_requirements(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or len(value) > MOST_REQUIREMENTS:
+        raise InvalidError('is a list of packages with their versions, such as ["fleet-nats==1.2.*"]')
+    read = [parse_requirement(item) if isinstance(item, str) and len(item) <= LONGEST_NAME else None for item in value]
+    if None in read:
+        raise InvalidError('names packages with their versions, such as "fleet-nats==1.2.*" or "fleet-nats>=1.2,<2"')
+    return tuple(requirement.text for requirement in read if requirement)
+
+
+REQUIREMENTS = Value(
+    _check_requirements,
+    lambda: {
+        "type": "array",
+        "maxItems": MOST_REQUIREMENTS,
+        "items": {"type": "string", "pattern": rf"^\s*{PATTERN}\s*$", "maxLength": LONGEST_NAME},
+    },
+)
 
 _SIZE = re.compile(r"(\d{1,15})(Ki|Mi|Gi)?")
 _BYTES = {None: 1, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}

@@ -88,10 +88,10 @@ def write_repository(root: Path, **files: str) -> Path:
     return root
 
 
-def check(root: Path, packages: Path) -> dict[str, object]:
-    """What `fleet check` says about a repository where these packages are installed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "fleet", "check", "-o", "json"],
+def run_check(root: Path, packages: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run `fleet check` where these packages are installed."""
+    return subprocess.run(
+        [sys.executable, "-m", "fleet", "check", *options],
         cwd=root,
         env={**os.environ, "PYTHONPATH": str(packages)},
         check=False,
@@ -99,6 +99,11 @@ def check(root: Path, packages: Path) -> dict[str, object]:
         text=True,
         timeout=120,
     )
+
+
+def check(root: Path, packages: Path) -> dict[str, object]:
+    """What `fleet check` says about a repository."""
+    done = run_check(root, packages, "-o", "json")
     assert done.stdout, done.stderr
     read: dict[str, object] = orjson.loads(done.stdout)
     return read
@@ -148,6 +153,31 @@ def test_a_stack_that_uses_a_broken_package_is_told_which_and_others_are_evaluat
             Etcd("db", version="3.5")
         """})  # fmt: skip
     assert check(root, packages)["problems"] == []
+
+
+@pytest.mark.parametrize(
+    ("require", "says"),
+    [
+        ('["fleet-queue==1.2.*"]', ""),
+        ('["fleet-queue"]', ""),
+        ('["fleet-queue>=1.3"]', "needs the app types of fleet-queue>=1.3, and fleet-queue 1.2.0 is installed"),
+        ('["fleet-nats==1.2.*"]', "needs the app types of fleet-nats==1.2.*, which is not installed"),
+    ],
+)
+def test_a_repository_says_which_packages_it_needs_and_is_not_evaluated_without(
+    tmp_path: Path, require: str, says: str
+) -> None:
+    packages = tmp_path / "packages"
+    write_package(packages)
+    root = write_repository(tmp_path / "repository", **{"fleet.toml": f"[apps]\nrequire = {require}\n"})
+    done = run_check(root, packages)
+    if not says:
+        assert done.returncode == 0, done.stderr
+        return
+    assert done.returncode != 0
+    assert says in done.stderr
+    assert "pip install" in done.stderr
+    assert "fleet.toml" in done.stderr
 
 
 def test_an_evaluation_is_remembered_for_these_versions_of_the_types_alone(

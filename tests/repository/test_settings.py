@@ -39,6 +39,8 @@ result = "1048576"
 [approval]
 required = true
 branch = "seen"
+[apps]
+require = ["fleet-nats == 1.2.*", "fleet-queue"]
 """
 
 
@@ -57,6 +59,7 @@ def test_every_setting_is_read() -> None:
     assert (settings.paths.stacks, settings.paths.clusters) == ("deploy/stacks", "deploy/clusters")
     assert (settings.git.remote, settings.git.branch, settings.git.status_branch) == ("upstream", "release/1", "health")
     assert (settings.budget.deletions, settings.budget.share) == (0, 0.025)
+    assert settings.apps.require == ("fleet-nats==1.2.*", "fleet-queue")
     assert settings.trust.code is Code.OTHERS
     assert settings.trust.account == "tenants/{stack}"
     assert (settings.limits.time, settings.limits.cpu) == (90.0, 0.5)
