@@ -17,6 +17,7 @@ OPERATOR = "fleet-operator"  # its field manager, Deployment, ServiceAccount and
 PROGRAMS = frozenset({OPERATOR, "fleet-serve", "fleet-agent"})  # each has a Lease of its name
 STACK = f"{GROUP}/stack"  # the label of an object with the stack that owns it
 APP = f"{GROUP}/app"  # the label of an object that an app's operator makes, with the app's name
+APP_TYPES = f"{GROUP}/app-types"  # the annotation of the operator's Lease with the types that it knows
 NAME = f"{GROUP}/name"  # the label of a custom resource with the name in git of an app that was renamed there
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from fleet.cli.output import format_table
+from fleet.names import GROUP
 from fleet.text import count_noun
 
 if TYPE_CHECKING:
@@ -85,13 +86,21 @@ def format_states(results: Mapping[str, OperatorState]) -> str:
             state.leader or "–",
             ", ".join(f"{count} {health}" for health, count in state.apps.items()) or "–",
             ", ".join(_describe_definition(definition.fits) for definition in state.definitions),
+            ", ".join(f"{_short_name(kind)} {version}" for kind, version in sorted((state.types or {}).items())) or "–",
         ]
         for cluster, state in results.items()
     ]
-    lines = [format_table(["cluster", "version", "ready", "leader", "apps", "definitions"], rows)] if rows else []
+    lines = (
+        [format_table(["cluster", "version", "ready", "leader", "apps", "definitions", "knows"], rows)] if rows else []
+    )
     for cluster, state in results.items():
         if state.is_installed and state.health != "Healthy":
             lines.append(f"  {cluster}: {state.message}")
+        lines += [
+            f"  {cluster}: the operator does not know {_short_name(kind)}:"
+            " `fleet operator dockerfile --with PACKAGE` makes an image that does"
+            for kind in state.unknown_types
+        ]
         lines += [f"  {cluster}: {line}" for line in _describe_permissions(state)]
         if state.without_rights:
             names = " ".join(state.without_rights)
@@ -104,6 +113,11 @@ def _describe_permissions(state: OperatorState) -> list[str]:
     """Return a line per permission that the user gave; the defaults are on the page about the operator."""
     allowed = {"images": state.allowed.images, "stores": state.allowed.stores, "restores from": state.allowed.restores}
     return [f"apps may bring {what}: {', '.join(patterns)}" for what, patterns in allowed.items() if patterns]
+
+
+def _short_name(kind: str) -> str:
+    """Return a kind without fleet's own group, which goes without saying."""
+    return kind.removesuffix(f".{GROUP}")
 
 
 def _describe_definition(fits: bool | None) -> str:
@@ -132,6 +146,7 @@ def state_data(state: OperatorState) -> dict[str, Any]:
         "leader": state.leader,
         "renewed": state.renewed,
         "apps": state.apps,
+        "types": state.types,
         "withoutRights": list(state.without_rights),
         "definitions": [
             {"name": item.name, "current": item.fits, "version": item.version, "made": item.made}

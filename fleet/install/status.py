@@ -13,12 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fleet.apps.registry import usable_drivers
+from fleet.apps.registry import describe_types, usable_drivers
 from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.install.apply import DEFINITIONS, DEPLOYMENTS, PODS, get
 from fleet.install.manifests import SELECTOR, VERSION, settings_of
 from fleet.kit.permissions import DEFAULT, Permissions
-from fleet.kube.apps import apps
+from fleet.kube.apps import apps, known_types
 from fleet.kube.client.client import Client
 from fleet.kube.health import Health, State, judge
 from fleet.kube.objects import ObjectScope, pages
@@ -106,6 +106,8 @@ class OperatorState:
     replicas: int = 0
     health: str = ""
     message: str = ""
+    types: dict[str, str] | None = None  # that the operator knows, each with its version; None if it does not say it
+    unknown_types: tuple[str, ...] = ()  # that are installed here, and that it does not know
 
     @property
     def is_installed(self) -> bool:
@@ -116,6 +118,7 @@ async def read_state(client: Client) -> OperatorState:
     all_apps = [app async for _, app in apps(client)]
     lease = await get(client, Key("coordination.k8s.io", "Lease", SYSTEM, OPERATOR))
     leader, renewed = leader_of(lease, client.server_time())
+    types = known_types(lease)
     expected = [definition(driver) for driver in usable_drivers()]
     state = OperatorState(
         apps=dict(sorted(Counter(_health(app) for app in all_apps).items())),
@@ -123,6 +126,8 @@ async def read_state(client: Client) -> OperatorState:
         definitions=tuple([await _definition(client, crd) for crd in expected]),
         leader=leader,
         renewed=renewed,
+        types=types,
+        unknown_types=tuple(sorted(describe_types().keys() - types.keys())) if types is not None else (),
     )
     live = await get(client, DEPLOYMENT)
     if live is None:

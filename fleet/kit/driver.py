@@ -114,6 +114,7 @@ class Driver(Generic[A]):
     """
 
     contract: ClassVar[int] = CONTRACT
+    engine: ClassVar[str] = ""  # "module:Class" of the half that acts, which only the operator loads
     app: type[A]
 
     @property

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fleet.apply.inventory import StoredInventory, load, load_all
+from fleet.apps.registry import is_app
 from fleet.errors import AccessError, ConfigurationError, ConflictError, FleetError
 from fleet.kube.client.client import Client, impersonate
 from fleet.kube.discovery import Discovery
@@ -162,6 +163,7 @@ class ClusterPlan:
 
     seen: tuple[StackPlan, ...]
     orphans: tuple[str, ...] = ()  # stacks of this repository or without an owner that git does not have (any more)
+    unknown_types: tuple[str, ...] = ()  # kinds of apps to be written that the operator there does not know
 
 
 async def plan_cluster(
@@ -214,7 +216,23 @@ async def plan_cluster(
         for stack_plan in plans
     ]
     orphans = sorted(ours.keys() - target.stacks) if target.complete else ()
-    return ClusterPlan(tuple(plans), tuple(orphans))
+    return ClusterPlan(tuple(plans), tuple(orphans), await _find_unknown_types(client, plans))
+
+
+async def _find_unknown_types(client: Client, plans: Iterable[StackPlan]) -> tuple[str, ...]:
+    """Return the kinds of apps that the plans write and that the operator of the cluster does not know.
+
+    The operator is asked only where apps are written. If it does not answer, every kind counts as known: this is for
+    people, and a plan does not wait for it.
+    """
+    keys = (step.key for seen in plans if seen.plan for step in seen.plan.having(Verb.CREATE, Verb.UPDATE))
+    kinds = {f"{key.kind}.{key.group}" for key in keys if is_app(key.group, key.kind)}
+    if not kinds:
+        return ()
+    from fleet.kube.apps import read_known_types  # noqa: PLC0415 - brings pydantic, which is there where apps are
+
+    types = await read_known_types(client)
+    return tuple(sorted(kinds - types.keys())) if types is not None else ()
 
 
 async def _applied_revisions(

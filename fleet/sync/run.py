@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from fleet.errors import FleetError, PolicyError, ResourceError
 from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.kube.client.client import Client, impersonate
+from fleet.names import GROUP
 from fleet.objects.desired import StackCluster
 from fleet.objects.redaction import SecretValues
 from fleet.plan import Plan, Verb
@@ -77,11 +78,15 @@ class ClusterRun:
         if self.skipped:
             return [f"{self.cluster}: {self.skipped}"]
         if self.problem:
-            unknown = f"{self.cluster}: not known whether there is something to forget: {self.problem.message}"
-            return [] if self.target.desired else [unknown]
+            text = f"{self.cluster}: not known whether there is something to forget: {self.problem.message}"
+            return [] if self.target.desired else [text]
         kinds = sorted({kind for seen in self.observed.seen if not seen.problem for _, _, kind in seen.undefined})
         missing = [f"{self.cluster}: the kind {kind} is not defined there yet; sync defines it" for kind in kinds]
-        return [*(missing if planned else []), *self._orphans()]
+        unknown = [
+            f"the operator on {self.cluster} does not know {kind.removesuffix(f'.{GROUP}')}"
+            for kind in self.observed.unknown_types
+        ]
+        return [*(missing if planned else []), *unknown, *self._orphans()]
 
     def _orphans(self) -> list[str]:
         if not self.observed.orphans:

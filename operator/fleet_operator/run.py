@@ -1,24 +1,61 @@
-"""The operator's process: one controller per engine, one Lease, one set of metrics."""
+"""The operator's process: one controller per app type, one Lease, one set of metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
-from fleet.apps.etcd.engine.engine import EtcdEngine
+from fleet.apps.registry import describe_types, load_drivers
+from fleet.kit.driver import Driver
 from fleet.kit.engine import Engine
 from fleet.kit.permissions import DEFAULT, Permissions
 from fleet.kube.runtime import Controller, Lease, Operator, Watch
 from fleet.kube.runtime.handlers import label
+from fleet.names import APP_TYPES, GROUP
 from fleet_operator.core import kinds
 from fleet_operator.core.reconcile import Reconciler
 
 NAME = "fleet-operator"
 SYSTEM = "fleet-system"
 
+log = logging.getLogger(__name__)
+
 
 def engines(images: Mapping[str, str], permissions: Permissions = DEFAULT) -> list[Engine[Any, Any]]:
-    return [EtcdEngine(images, permissions)]
+    """Return the acting half of every app type, of fleet and of the installed packages.
+
+    A type of others that cannot be used is left out, with a line in the log: all other apps need an operator, too.
+    """
+    drivers, errors = load_drivers()
+    for error in errors:
+        log.error("%s", error.message)
+    loaded: dict[str, Engine[Any, Any]] = {}
+    for driver in drivers:
+        kind = driver.app.kind()
+        if kind in loaded:  # what belongs to an app is labelled with its kind alone
+            log.error("two app types are called %s: that of %s is not looked after", kind, driver.app.api_group)
+        elif not driver.engine:
+            log.error("the app type %s has no half that acts: nothing looks after its apps", kind)
+        elif (engine := _load_engine(driver, images, permissions)) is not None:
+            loaded[kind] = engine
+    return list(loaded.values())
+
+
+def _load_engine(driver: Driver[Any], images: Mapping[str, str], permissions: Permissions) -> Engine[Any, Any] | None:
+    """Return the acting half that a driver names; None for one of an installed package that cannot be loaded."""
+    module, _, name = driver.engine.partition(":")
+    try:
+        engine: Engine[Any, Any] = getattr(import_module(module), name)(images, permissions)
+    except Exception:
+        if type(driver).__module__.startswith("fleet.apps."):
+            raise
+        log.exception("the half of %s that acts cannot be loaded from %s", driver.app.kind(), driver.engine)
+        return None
+    return engine
 
 
 def operator(
@@ -30,17 +67,26 @@ def operator(
     metrics: tuple[str, int] | None = None,
 ) -> Operator:
     """`namespace`: look at apps in that one only."""
-    return Operator(
-        NAME, [_controller(engine, namespace) for engine in engines(images, permissions)], lease=lease, metrics=metrics
-    )
+    loaded = engines(images, permissions)
+    if lease is not None:
+        lease = replace(lease, annotations={APP_TYPES: describe_engines(loaded)})
+    return Operator(NAME, [_controller(engine, namespace) for engine in loaded], lease=lease, metrics=metrics)
+
+
+def describe_engines(loaded: Sequence[Engine[Any, Any]]) -> str:
+    """Return the types that this operator looks after with their versions, as its Lease says them."""
+    names = {f"{engine.app.kind()}.{engine.app.api_group}" for engine in loaded}
+    types = {name: version for name, version in describe_types().items() if name in names}
+    return json.dumps(types, sort_keys=True, separators=(",", ":"))
 
 
 def _controller(engine: Engine[Any, Any], namespace: str) -> Controller:
-    ours = {"fleet.dev/kind": engine.app.kind()}  # on all that we make, and on what we took over
+    kind, group = engine.app.kind(), engine.app.api_group
+    ours = {"fleet.dev/kind": kind}  # on all that we make, and on what we took over
     children = tuple(Watch(resource, label("fleet.dev/app"), labels=ours) for resource in kinds.CHILDREN)
     nodes = Watch(kinds.NODES, lambda node: (), when=lambda change: False)
     return Controller(
-        engine.app.kind().lower(),
+        kind.lower() if group == GROUP else f"{kind.lower()}.{group}",
         engine.resource,
         Reconciler(engine),
         watches=(*children, nodes),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+from fleet.names import APP_TYPES
 from fleet.testing.git import git
 from tests.definitions import remove_definition
 from tests.sync.fleet_repository import FleetRepository, config_map
@@ -43,6 +46,29 @@ def test_definitions_of_apps_are_made_where_they_are_missing(repository: FleetRe
         assert found is not None
         assert found["spec"]["version"] == "3.5"
     assert repository.sync("--expect-no-changes").code == 0
+
+
+LEASE = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {"holderIdentity": "fleet-operator-0"}}
+
+
+def test_a_plan_says_which_apps_the_operator_there_does_not_know(repository: FleetRepository) -> None:
+    eu, us = repository.clusters
+    repository.wants(ETCD, "Etcd('db', version='3.5', storage='1Gi')")
+    repository.commit()
+    for cluster, types in ((eu, '{"Nats.fleet.dev":"1.2"}'), (us, '{"Etcd.fleet.dev":"0.1.0"}')):
+        cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet-system"}})
+        metadata = {"name": "fleet-operator", "namespace": "fleet-system", "annotations": {APP_TYPES: types}}
+        lease = json.dumps({**LEASE, "metadata": metadata})
+        cluster.kubectl("--namespace=fleet-system", "apply", "--server-side", "-f", "-", input=lease)
+    try:
+        planned = repository.fleet("preview")
+        assert f"the operator on {eu.name} does not know Etcd" in planned.err
+        assert f"the operator on {us.name}" not in planned.err
+        assert repository.sync("--no-wait").code == 0
+        assert "does not know" not in repository.fleet("preview").err  # no app is written
+    finally:
+        for cluster in (eu, us):
+            cluster.kubectl("delete", "lease", "-n", "fleet-system", "fleet-operator", "--ignore-not-found")
 
 
 RUNS = """

@@ -57,6 +57,7 @@ class EtcdType(AppType[Etcd]):
     ranks = ("leader", "follower", "learner")
     quorum = "majority"
     most = names.MOST
+    engine = "fleet.apps.etcd.engine.engine:EtcdEngine"
 
     def validate(self, spec: Etcd, previous: Etcd | None = None) -> list[Problem]:
         return [*super().validate(spec, previous), *unserved(spec)]

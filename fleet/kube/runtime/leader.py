@@ -15,7 +15,7 @@ import os
 import random
 import socket
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +35,7 @@ class Lease:
     name: str
     seconds: float = 15.0  # of silence after which another process may take it
     identity: str = field(default_factory=lambda: f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}")
+    annotations: Mapping[str, str] = field(default_factory=dict)  # of the Lease, while this process holds it
 
     @property
     def shut_after(self) -> float:
@@ -111,8 +112,10 @@ class Election:
         response = await self._client.request("GET", self._path, expect=(404,), urgent=True)
         if response.status == 404:
             sent = now()
-            body = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "spec": self._spec({})}
+            body: dict[str, Any] = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "spec": self._spec({})}
             body["metadata"] = {"name": self._lease.name, "namespace": self._lease.namespace}
+            if self._lease.annotations:
+                body["metadata"]["annotations"] = dict(self._lease.annotations)
             path = LEASES.collection(self._lease.namespace)
             answer = await self._client.request("POST", path, body=body, expect=(409,), urgent=True)
             return answer.status == 201 and self._took(answer.body, sent)
@@ -137,6 +140,8 @@ class Election:
             assert self._object is not None  # noqa: S101 - it was read before
             sent = now()
             metadata = {name: value for name, value in self._object["metadata"].items() if name != "managedFields"}
+            if self._lease.annotations:
+                metadata["annotations"] = {**(metadata.get("annotations") or {}), **self._lease.annotations}
             body = {**self._object, "metadata": metadata, "spec": self._spec(self._object.get("spec") or {}, holder)}
             answer = await self._client.request("PUT", self._path, body=body, expect=(404, 409), urgent=True)
             if answer.status == 200:

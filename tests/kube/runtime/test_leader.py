@@ -135,6 +135,25 @@ def test_a_lease_that_is_taken_away_stops_the_work_and_won_again_starts_it(greet
     asyncio.run(run())
 
 
+def test_a_leader_writes_its_annotations_beside_those_that_are_there(greetings: Cluster) -> None:
+    def annotations() -> dict[str, str]:
+        lease = greetings.get("lease", "greeter")
+        found: dict[str, str] = lease["metadata"].get("annotations") or {}
+        return found
+
+    async def run(**said: str) -> None:
+        held = kube.Lease(greetings.namespace, "greeter", seconds=SECONDS, annotations=said)
+        operator = kube.Operator("greeter", [controller(greetings.namespace)], lease=held)
+        async with running(greetings, operator) as client:
+            await eventually("leading", lambda: client.guard.is_open)
+            assert (await asyncio.to_thread(annotations)).items() >= said.items()
+
+    asyncio.run(run(knows="little"))
+    greetings.kubectl("annotate", "lease", "greeter", "mine=stays")
+    asyncio.run(run(knows="more"))
+    assert annotations() == {"knows": "more", "mine": "stays"}
+
+
 def test_a_renewal_that_is_answered_too_late_changes_no_leader(greetings: Cluster, api_proxy: Proxy) -> None:
     """The server stored it, and refuses the next one, which is about a Lease that is no more."""
     renewal = Match(verb="update", resource="leases", name="greeter")
