@@ -9,10 +9,12 @@ locked: the release has the lock in it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fleet.errors import ConfigurationError
 from fleet.install import rights
 from fleet.kit.permissions import DEFAULT, Permissions
 from fleet.render.crd import definitions
@@ -208,5 +210,45 @@ CMD ["run"]
 """
 
 
-def dockerfile() -> str:
-    return _BUILD.format(version=__version__, lock=LOCK) + STAGES
+_RELEASE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}==[A-Za-z0-9][A-Za-z0-9.!+_-]{0,99}")
+_WHEEL = re.compile(r"(?!/)(?!(?:.*/)?\.\.(?:/|$))[A-Za-z0-9._+/-]{1,250}\.whl")
+_TYPES = "/tmp/types"  # noqa: S108 - in the image that is built
+# It fails for an app type that cannot be loaded.
+_CHECK = "RUN PYTHONPATH=/opt/fleet python -P -m fleet crds > /dev/null\n"
+
+
+def dockerfile(packages: Sequence[str] = ()) -> str:
+    """Return the Dockerfile of the operator and of `fleet serve`.
+
+    Each of the `packages` is a release such as "fleet-nats==1.2", or the file of a wheel, below the directory that is
+    given to docker. Raise ConfigurationError for anything else.
+    """
+    if not packages:
+        return _BUILD.format(version=__version__, lock=LOCK) + STAGES
+    return _BUILD.format(version=__version__, lock=LOCK) + _install_types(packages) + STAGES
+
+
+def _install_types(packages: Sequence[str]) -> str:
+    """Return the lines that install packages of app types beside fleet, and see whether they can be loaded.
+
+    Nothing that they depend on comes with them: it might be another version of what fleet's own lock names.
+    """
+    lines, targets = ["# App types of other packages; what they need beside fleet is named like them."], []
+    for package in packages:
+        if _WHEEL.fullmatch(package):
+            name = package.rpartition("/")[2]
+            lines.append(f"COPY {package} {_TYPES}/{name}")
+            targets.append(f"{_TYPES}/{name}")
+        elif _RELEASE.fullmatch(package):
+            targets.append(package)
+        else:
+            raise ConfigurationError(
+                f"{package!r} is neither one release of a package nor the file of a wheel",
+                hint="such as fleet-nats==1.2, or dist/fleet_nats-1.2-py3-none-any.whl below the directory"
+                " that docker is given",
+                field="--with",
+            )
+    lines.append(
+        f"RUN pip install --no-cache-dir --no-deps --only-binary :all: --target /opt/fleet {' '.join(targets)}"
+    )
+    return "\n".join(lines) + "\n" + _CHECK

@@ -41,3 +41,24 @@ def test_images_are_made_from_files_whose_hashes_are_locked(capsys: pytest.Captu
         assert installs and all("--no-index --find-links /tmp/locked" in one for one in installs)
     project = tomllib.loads((CLONE.parents[2] / "pyproject.toml").read_text())
     assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]["requirements.lock"] == LOCK
+
+
+def test_packages_with_app_types_are_installed_beside_what_is_locked(capsys: pytest.CaptureFixture[str]) -> None:
+    wheel = "dist/fleet_queue-1.2.0-py3-none-any.whl"
+    assert run(["operator", "dockerfile", "--with", "fleet-nats==1.2", "--with", wheel]) == 0
+    text = capsys.readouterr().out
+    assert all(_INSTRUCTION.fullmatch(line) for line in text.splitlines())
+    assert text.endswith(STAGES)
+    lines = text.splitlines()
+    assert f"COPY {wheel} /tmp/types/fleet_queue-1.2.0-py3-none-any.whl" in lines
+    (install,) = (line for line in lines if "--no-deps" in line and line.startswith("RUN pip install"))
+    assert install.endswith("--target /opt/fleet fleet-nats==1.2 /tmp/types/fleet_queue-1.2.0-py3-none-any.whl")
+    assert lines[lines.index(install) + 1].startswith("RUN PYTHONPATH=/opt/fleet python -P -m fleet crds")
+
+
+@pytest.mark.parametrize(
+    "package", ["fleet-nats", "fleet-nats>=1", "fleet-nats==1; rm -rf /", "/tmp/x.whl", "../x.whl", "-r x", "a b.whl"]
+)
+def test_what_is_no_single_release_is_refused(package: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["operator", "dockerfile", f"--with={package}"]) != 0
+    assert "is neither one release of a package nor the file of a wheel" in capsys.readouterr().err

@@ -355,15 +355,24 @@ def status(*, clusters: Sequence[str], context: str | None, kubeconfig: Path | N
 
 
 @operator.command()
-def dockerfile() -> None:
+@click.option(
+    "--with",
+    "packages",
+    multiple=True,
+    metavar="PACKAGE",
+    help="A package with app types: one release (fleet-nats==1.2), or the file of a wheel. May be repeated.",
+)
+def dockerfile(packages: tuple[str, ...]) -> None:
     """Print a Dockerfile that makes the operator's image, and with `--target serve` that of `fleet serve`.
 
     \b
     fleet operator dockerfile | docker build -t registry.example.com/fleet-operator:1.0 -
+    fleet operator dockerfile --with fleet-nats==1.2 | docker build -t registry.example.com/fleet-operator:1.0 -
+    fleet operator dockerfile --with dist/fleet_nats-1.2-py3-none-any.whl | docker build -t … -f - .
     """
     from fleet.install.manifests import dockerfile as text
 
-    click.echo(text(), nl=False)
+    click.echo(text(packages), nl=False)
 
 
 @operator.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)
