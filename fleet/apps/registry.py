@@ -121,6 +121,15 @@ def describe_types() -> dict[str, str]:
     }
 
 
+def find_module(driver: Driver[Any]) -> str:
+    """Return the module from which users import a driver's app, and the classes that belong to it."""
+    app = driver.app
+    if app.api_group == GROUP and (own := packages().get(app.kind().lower())):
+        return own
+    key = (app.api_group, app.kind().lower())
+    return next(each.module for each in installed_types() if (each.group, each.name) == key)
+
+
 def installed_modules() -> frozenset[str]:
     """Return the modules that installed types are in, as stacks may import them."""
     return frozenset(installed.module for installed in installed_types())

@@ -7,8 +7,9 @@ no titles, no nulls, no unions, and the docstring under every field is its descr
 from __future__ import annotations
 
 import inspect
+import re
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter
@@ -200,8 +201,11 @@ def crd_yaml(definition: dict[str, Any]) -> str:
 def _root_schema(driver: Driver[Any]) -> dict[str, Any]:
     spec = model_schema(driver.app, leave_out=IDENTITY)
     name = driver.meta.name
-    spec["properties"][ADOPTION] = model_schema(Adopt)
-    spec["properties"][ADOPTION]["description"] = "Members that run already and are taken over as they are."
+    if driver.caps.adopt:
+        spec["properties"][ADOPTION] = model_schema(Adopt)
+        spec["properties"][ADOPTION]["description"] = "Members that run already and are taken over as they are."
+    elif rules := [*_without_adoption(spec.pop(VALIDATIONS, ()), driver.app.kind())]:
+        spec[VALIDATIONS] = rules
     spec["description"] = f"What {name} should be: written in git, applied by `fleet sync`."
     status = model_schema(Status)
     status["description"] = f"What {name} is: written by the operator."
@@ -218,6 +222,20 @@ def _root_schema(driver: Driver[Any]) -> dict[str, Any]:
         },
         VALIDATIONS: [_NAME_RULE],
     }
+
+
+def _without_adoption(rules: Sequence[dict[str, str]], kind: str) -> Iterator[dict[str, str]]:
+    """Yield the rules as they are for a type that takes nothing over, whose schema has no such field.
+
+    An API server refuses a definition with a rule about a field that there is not.
+    """
+    for rule in rules:
+        if rule.get("fieldPath") == f".{ADOPTION}":
+            continue
+        cel = rule["rule"].replace(f"has(self.{ADOPTION})", "false").replace(f"has(oldSelf.{ADOPTION})", "false")
+        if re.search(rf"[sS]elf\.{ADOPTION}\b", cel):
+            raise ValueError(f"{kind} cannot be taken over, and a rule of it reads what is said about that: {cel}")
+        yield {**rule, "rule": cel}
 
 
 def _printer_column(name: str, kind: str, path: str, wide: int) -> dict[str, Any]:

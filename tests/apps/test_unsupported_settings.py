@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -58,6 +58,10 @@ def test_a_way_back_is_one_that_there_has_to_be() -> None:
     assert fields(Ahead().validate(Etcd("db", version="3.4"), SPEC)) == ["version"]
     assert Ahead().validate(Etcd("db", version="3.6.1"), SPEC) == []
     assert Ahead().validate(Etcd("db", version="3.5.9"), Etcd("db", version="3.5.21")) == []
+
+
+def test_a_driver_that_says_nothing_claims_nothing() -> None:
+    assert not any(asdict(Capabilities()).values())
 
 
 def test_an_app_that_stays_as_it_is_needs_nothing() -> None:

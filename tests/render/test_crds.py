@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
+from docs.tools.reference.python import apps, describe_app
+from fleet.apps.registry import driver
 from fleet.cli import run
 from fleet.render.crd import crd_yaml, definitions
+from tests.app_types import QUEUE, installed, write_package
 
 ROOT = Path(__file__).parent.parent.parent
 SCHEMA = definitions()["fleet.dev_etcds.yaml"]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -60,7 +63,7 @@ def test_the_status_says_what_people_ask_for() -> None:
 
 def test_the_command_prints_what_kubectl_can_apply(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["crds", "etcd"]) == 0
-    assert list(yaml.safe_load_all(capsys.readouterr().out)) == list(definitions().values())
+    assert list(yaml.safe_load_all(capsys.readouterr().out)) == [definitions()["fleet.dev_etcds.yaml"]]
     assert run(["crds", "-o", "json"]) == 0
     assert yaml.safe_load(capsys.readouterr().out)["kind"] == "List"
 
@@ -74,7 +77,43 @@ def test_the_command_writes_checks_and_cleans_up(tmp_path: Path, capsys: pytest.
     (tmp_path / "fleet.dev_gone.yaml").write_text("old")
     (tmp_path / "mine.yaml").write_text("mine")
     assert run(["crds", "--check", str(tmp_path)]) == 7
-    assert "fleet.dev_etcds.yaml, fleet.dev_gone.yaml differ" in capsys.readouterr().err
+    differing = sorted([*definitions(), "fleet.dev_gone.yaml"])
+    assert f"{', '.join(differing)} differ" in capsys.readouterr().err
     assert run(["crds", "--write", str(tmp_path)]) == 0
     assert run(["crds", "--check", str(tmp_path)]) == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["fleet.dev_etcds.yaml", "mine.yaml"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*definitions(), "mine.yaml"])
+
+
+def test_a_type_that_takes_nothing_over_does_not_offer_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_package(tmp_path)
+    with installed(monkeypatch, tmp_path):
+        made = definitions()["fleet.dev_queues.yaml"]
+    spec = made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    assert "adopt" not in spec["properties"]
+    assert "adopt" not in str(spec["x-kubernetes-validations"]), "an API server refuses a rule about no field"
+    assert [rule["message"] for rule in spec["x-kubernetes-validations"]] == ["must leave somebody to work"]
+    assert "adopt" in SCHEMA["properties"]["spec"]["properties"]
+
+
+def test_a_rule_that_reads_what_nobody_can_say_is_an_error_of_its_author(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_package(tmp_path, text=QUEUE.replace("self.spareMembers < ", "self.adopt.identity != '' && 1 < "))
+    with installed(monkeypatch, tmp_path), pytest.raises(ValueError, match="Queue cannot be taken over, and a rule"):
+        definitions()
+
+
+def test_the_reference_of_a_type_is_made_from_the_package_that_it_is_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shard = 'class Shard(fleet.App, frozen=True):\n    """A part of it."""\n'
+    extra = f'{QUEUE}\n\n{shard}\n\n__all__ = ["Queue", "Shard"]\n'
+    write_package(tmp_path, "acme-queue", text=extra)
+    with installed(monkeypatch, tmp_path):
+        queue = driver("Queue")
+        assert queue is not None
+        page = "\n".join(describe_app(queue))
+        assert "## Queue" not in apps()
+    assert "### acme_queue.Shard" in page
+    assert "The operator can: scale, upgrade. It cannot: downgrade, backup, restore, adopt." in page
+    assert "How many of them do nothing." in page

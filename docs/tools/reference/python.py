@@ -19,9 +19,10 @@ import fleet
 from docs.tools.reference.faults import derived_methods
 from docs.tools.reference.text import annotation, cell, comments, first, prose, shown, signature
 from fleet import testing as fleet_testing
-from fleet.apps.registry import driver, kinds
+from fleet.apps.registry import find_module, packages, usable_drivers
 from fleet.kit import driver as drivers
 from fleet.kit.driver import Driver
+from fleet.model.base import Model
 from fleet.testing import plugin
 from fleet.testing import proxy as fleet_testing_proxy
 
@@ -50,25 +51,30 @@ def stacks() -> str:
 
 def apps() -> str:
     parts = ["# Python: fleet.apps", "", "The typed apps, each with its settings.", ""]
-    for kind in kinds():
-        found = driver(kind)
-        if found is None:
-            continue
-        meta = found.meta
-        parts += [f"## {kind}", "", meta.words, ""]
-        parts += [f"Versions: {', '.join(meta.versions)}. Members: {meta.fewest} to {meta.most}.", ""]
-        parts += _engine(found)
-        parts += _class(found.app, f"fleet.apps.{kind}", "###")
-        package = importlib.import_module(f"fleet.apps.{kind.lower()}")
-        for name in package.__all__:
-            value = getattr(package, name)
-            if inspect.isclass(value) and value is not found.app:
-                parts += _class(value, f"fleet.apps.{kind.lower()}.{name}", "###")
-        parts += ["### What a change costs", "", "| field | costs |", "|---|---|"]
-        costs = {field: text for (name, field), text in comments(drivers).items() if name == "Impact"}
-        parts += [f"| `{field}` | {impact.value}: {costs[impact.name]} |" for field, impact in found.impacts.items()]
-        parts.append("")
+    own = {*packages().values()}
+    for found in usable_drivers():
+        if find_module(found) in own:  # what else is installed here is none of fleet's
+            parts += describe_app(found)
     return "\n".join(parts)
+
+
+def describe_app(found: Driver[Any]) -> list[str]:
+    """The part of a page that is about one app type, of fleet or of an installed package."""
+    kind, module, meta = found.app.kind(), find_module(found), found.meta
+    parts = [f"## {kind}", "", meta.words, ""]
+    parts += [f"Versions: {', '.join(meta.versions)}. Members: {meta.fewest} to {meta.most}.", ""]
+    parts += _engine(found)
+    parts += _class(found.app, f"fleet.apps.{kind}", "###")
+    package = importlib.import_module(module)
+    for name in getattr(package, "__all__", ()):
+        value = getattr(package, name)
+        if inspect.isclass(value) and value is not found.app:
+            parts += _class(value, f"{module}.{name}", "###")
+    parts += ["### What a change costs", "", "| field | costs |", "|---|---|"]
+    costs = {field: text for (name, field), text in comments(drivers).items() if name == "Impact"}
+    parts += [f"| `{field}` | {impact.value}: {costs[impact.name]} |" for field, impact in found.impacts.items()]
+    parts.append("")
+    return parts
 
 
 QUORUM = {
@@ -148,7 +154,7 @@ def _field_texts(cls: type) -> dict[str, str]:
     """The string below each field, of the class and those it is made from."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
-        if not base.__module__.startswith("fleet"):
+        if not issubclass(base, Model) or base is Model:
             continue
         tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
         body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
