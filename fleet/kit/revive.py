@@ -15,11 +15,11 @@ from fleet.kit.step import Apply, Decision, Delete, State, step, wait
 from fleet.kit.world import Object, cannot_start, is_leaving, is_ready, is_unscheduled, template_of
 
 
-def is_down(found: Object | None) -> bool:
+def is_down(found: Object | None, container: str) -> bool:
     """In the words of its kubelet or of the scheduler: it does not run, and it does not help to wait."""
     if found is None or is_leaving(found) or is_ready(found):
         return False
-    return is_unscheduled(found) or cannot_start(found)
+    return is_unscheduled(found) or cannot_start(found, container)
 
 
 def revived(rolling: Rolling, down: Sequence[str]) -> Decision | None:

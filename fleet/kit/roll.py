@@ -26,6 +26,7 @@ class Rolling:
     world: World
     found: Object  # the StatefulSet
     pods: list[str]
+    container: str  # the name of the engine's container
     wanted: Object  # the template
     mark: str  # its hash
     what: str  # for people: "upgrade 3.4 → 3.5"
@@ -57,11 +58,12 @@ def broken(rolling: Rolling) -> str | None:
         found = rolling.world.pod(pod)
         if found is None or is_leaving(found) or template_of(found) != current or _works(rolling, pod, found):
             continue
-        if never_starts(found):
-            return f"{pod} does not start with it: {why_not_started(found) or 'its container ends each time'}"
+        reason = why_not_started(found, rolling.container)
+        if never_starts(found, rolling.container):
+            return f"{pod} does not start with it: {reason or 'its container ends each time'}"
         patience = rolling.patience(pod)
         if rolling.world.unready_for(found) > patience:
-            why = f": {reason}" if (reason := why_not_started(found)) else ""
+            why = f": {reason}" if reason else ""
             return f"{pod} is not well {patience / 60:.0f} minutes after its restart with it{why}"
     return None
 

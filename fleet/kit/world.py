@@ -120,21 +120,26 @@ def template_of(found: Object | None) -> str:
     return mark_of(found["spec"]["template"] if found["kind"] == "StatefulSet" else found)
 
 
-def container(pod: Object) -> Object:
+def container(pod: Object, name: str) -> Object:
+    """Return the status of the container of that name; {} while there is none.
+
+    Kubelets sort statuses by name, and whoever may change pods can put another container beside the engine's: so it is
+    found by its name and not by its place.
+    """
     statuses: list[Object] = pod.get("status", {}).get("containerStatuses") or []
-    return statuses[0] if statuses else {}
+    return next((status for status in statuses if status["name"] == name), {})
 
 
-def last_words(pod: Object) -> str:
-    """What its container said when it last ended."""
-    status = container(pod)
+def last_words(pod: Object, name: str) -> str:
+    """Return what its container of that name said when it last ended."""
+    status = container(pod, name)
     ended = status.get("state", {}).get("terminated") or status.get("lastState", {}).get("terminated") or {}
     return str(ended.get("message", ""))
 
 
-def is_crashing(pod: Object) -> bool:
-    """It was started again and again and does not stay."""
-    status = container(pod)
+def is_crashing(pod: Object, name: str) -> bool:
+    """Tell whether its container of that name was started again and again and does not stay."""
+    status = container(pod, name)
     gone = "running" not in status.get("state", {})
     return gone and int(status.get("restartCount", 0)) + 1 >= CRASHES
 
@@ -145,33 +150,33 @@ def is_unscheduled(pod: Object) -> bool:
     return any(one["type"] == "PodScheduled" and one["status"] == "False" for one in conditions)
 
 
-def why_not_started(pod: Object) -> str:
-    """Why a pod does not run, in the words of whoever holds it up; "" when it runs."""
+def why_not_started(pod: Object, name: str) -> str:
+    """Say why its container of that name does not run, as the scheduler or the kubelet has it; "" when it runs."""
     for one in pod.get("status", {}).get("conditions", ()):
         if one["type"] == "PodScheduled" and one["status"] == "False":
             return f"it is not scheduled: {one.get('message', one.get('reason', ''))}"
-    waiting = container(pod).get("state", {}).get("waiting") or {}
+    waiting = container(pod, name).get("state", {}).get("waiting") or {}
     reason = waiting.get("reason", "")
     if reason in ("", "ContainerCreating", "PodInitializing"):
         return ""
     if reason == "CrashLoopBackOff":
-        times = count_noun(container(pod).get("restartCount", 0), "time")
-        return f"its container ended {times}: {_last_line(last_words(pod))}"
+        times = count_noun(container(pod, name).get("restartCount", 0), "time")
+        return f"its container ended {times}: {_last_line(last_words(pod, name))}"
     return f"{reason}: {waiting_message(waiting)}"
 
 
-def cannot_start(pod: Object) -> bool:
+def cannot_start(pod: Object, name: str) -> bool:
     """It does not, and has not for a while: its image is not to be had, or its container ends each time."""
-    return _waits_for(pod) in HOPELESS | PULLING or is_crashing(pod)
+    return _waits_for(pod, name) in HOPELESS | PULLING or is_crashing(pod, name)
 
 
-def never_starts(pod: Object) -> bool:
+def never_starts(pod: Object, name: str) -> bool:
     """Waiting will not help."""
-    return cannot_start(pod) and _waits_for(pod) not in PULLING
+    return cannot_start(pod, name) and _waits_for(pod, name) not in PULLING
 
 
-def _waits_for(pod: Object) -> str:
-    return str((container(pod).get("state", {}).get("waiting") or {}).get("reason", ""))
+def _waits_for(pod: Object, name: str) -> str:
+    return str((container(pod, name).get("state", {}).get("waiting") or {}).get("reason", ""))
 
 
 def complaints(log: str) -> str:

@@ -185,7 +185,7 @@ def test_what_hooks_of_containers_print_does_not_reach_git(reason: str) -> None:
     """Kubelet repeats a hook's command and output; of other reasons its message is its own, and is told."""
     text = without_output(find_cause(_waiting(reason, HOOK), CauseReader((_waiting(reason, HOOK),))))
     seen = without_output(object_health(Key("", "Pod", "shop", "web"), _waiting(reason, HOOK), is_app=False).message)
-    member, backup = without_output(why_not_started(_waiting(reason, HOOK))), troubles(_waiting(reason, HOOK))
+    member, backup = without_output(why_not_started(_waiting(reason, HOOK), "web")), troubles(_waiting(reason, HOOK))
     for message in (text, seen, member, without_output(backup)):
         assert "hunter2" not in message
         assert message.endswith(f"{reason}: (what it printed stays in the cluster)")
@@ -196,7 +196,7 @@ def test_what_hooks_of_containers_print_does_not_reach_git(reason: str) -> None:
         find_cause(pod, CauseReader((pod,))),
         object_health(Key("", "Pod", "shop", "web"), pod, is_app=False).message,
     )
-    for message in (*told, why_not_started(pod), troubles(pod)):
+    for message in (*told, why_not_started(pod, "web"), troubles(pod)):
         assert without_output(message).endswith(f"CreateContainerConfigError: {missing}")
 
 

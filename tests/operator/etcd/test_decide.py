@@ -160,6 +160,18 @@ def test_a_member_whose_last_words_say_that_its_data_is_lost_is_replaced(words: 
     assert Drawing().crash("db-2", words).steps() == [f"remove {member_id(2):x}"]
 
 
+def test_a_container_beside_etcds_does_not_hide_what_etcd_said_whatever_its_name() -> None:
+    """Kubelets sort the statuses of containers by name, and others put theirs into pods of ours."""
+    drawing = Drawing().crash("db-2", TORN)
+    beside = {"name": "a-proxy", "restartCount": 0, "state": {"running": {}}}
+    drawing.pods["db-2"]["status"]["containerStatuses"].insert(0, beside)
+    assert drawing.steps() == [f"remove {member_id(2):x}"]
+    running = Drawing().silence("db-2")
+    ended = {"name": "a-proxy", "restartCount": 9, "state": {}, "lastState": {"terminated": {"message": TORN}}}
+    running.pods["db-2"]["status"]["containerStatuses"].insert(0, ended)
+    assert running.steps() == [], "what the other one says is none of etcd's words"
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -150,7 +150,12 @@ def _files() -> list[tuple[str, str, str]]:
 def _seen(words: str, starts: int) -> Seen:
     """A pod that ended with these words, so many times."""
     ended = {"terminated": {"message": words}}
-    status = {"restartCount": starts - 1, "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": ended}
+    status = {
+        "name": "etcd",
+        "restartCount": starts - 1,
+        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        "lastState": ended,
+    }
     pod = {
         "kind": "Pod",
         "metadata": {"name": "registry-0"},

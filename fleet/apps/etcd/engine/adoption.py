@@ -60,7 +60,7 @@ def placed(app: Etcd, world: World) -> Placed:
     ledger = ledger_in(app, world)
     if ledger is not None and ledger.layout and ledger.identity:
         kept = layouts.read(ledger.layout)
-        return Placed(names.laid_out(app, kept), _focused(world, kept.container), taken=True)
+        return Placed(names.laid_out(app, kept), world, taken=True)
     name = _wanted_set(app)
     found = world.get("StatefulSet", name)
     if found is None:
@@ -71,7 +71,7 @@ def placed(app: Etcd, world: World) -> Placed:
     container = next(one for one in found["spec"]["template"]["spec"]["containers"] if one["name"] == read.container)
     baseline = {**keeping.baseline(app, str(container["image"])), "mark": template_of(found)}
     kept = replace(read, baseline=baseline)
-    return Placed(names.laid_out(app, kept), _focused(world, kept.container))
+    return Placed(names.laid_out(app, kept), world)
 
 
 def known(placed: Placed, seen: Seen) -> Seen:
@@ -180,18 +180,6 @@ def _texts(world: World) -> Find:
         return data if kind == "ConfigMap" else {key: b64decode(one).decode("latin-1") for key, one in data.items()}
 
     return find
-
-
-def _focused(world: World, container: str) -> World:
-    """With etcd's container first among those of each pod: who looks at a pod looks at the first."""
-
-    def turned(pod: Object) -> Object:
-        status = pod.get("status", {})
-        ordered = sorted(status.get("containerStatuses") or (), key=lambda one: str(one["name"] != container))
-        return {**pod, "status": {**status, "containerStatuses": ordered}}
-
-    pods = {name: turned(pod) for name, pod in world.objects.get("Pod", {}).items()}
-    return replace(world, objects={**world.objects, "Pod": pods})
 
 
 def _urls(seen: Seen, kept: Layout) -> tuple[str, str] | Problem:

@@ -16,7 +16,6 @@ from fleet.apps.etcd.kept import template as kept_template
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit import revive, roll
 from fleet.kit.driver import Hop, Refusal
-from fleet.kit.names import engine
 from fleet.kit.pods import pod_template
 from fleet.kit.roll import Rolling
 from fleet.kit.step import Act, Decision, State, blocked, step
@@ -75,7 +74,9 @@ def revived(seen: Seen, images: Images, trust: str) -> Decision | None:
 
 def _is_down(seen: Seen, pod: str) -> bool:
     """For certain, and not because of its data, which no template mends."""
-    return pod not in seen.statuses and revive.is_down(seen.world.pod(pod)) and spoiled(seen, pod) is None
+    return (
+        pod not in seen.statuses and revive.is_down(seen.world.pod(pod), seen.container) and spoiled(seen, pod) is None
+    )
 
 
 def _may_start(seen: Seen, pod: str, current: Rolling) -> bool:
@@ -100,6 +101,7 @@ def rolling(seen: Seen, images: Images, trust: str) -> Rolling | Refusal:
         world=seen.world,
         found=set_of(seen),
         pods=seen.pods,
+        container=seen.container,
         wanted=made,
         mark=mark_of(made),
         what=what,
@@ -117,7 +119,7 @@ def patience_for(seen: Seen, pod: str) -> float:
     status = seen.statuses.get(pod)
     if status is not None and status.leader and seen.lag(pod) >= BEHIND:
         return math.inf
-    if "running" not in container(seen.world.pod(pod) or {}).get("state", {}):
+    if "running" not in container(seen.world.pod(pod) or {}, seen.container).get("state", {}):
         return roll.PATIENCE
     size = max((one.db_size for one in seen.statuses.values()), default=0)
     return roll.PATIENCE + min(size / READ_BYTES, MOST_READING)
@@ -152,9 +154,8 @@ def chosen_image(seen: Seen, app: Etcd, images: Images) -> str:
 
 def image_in(seen: Seen, pod: Object) -> str:
     """etcd's, in a pod or its template."""
-    kept = names.layout(seen.app)
-    name = kept.container if kept is not None else engine(seen.app)
-    return next((str(one["image"]) for one in pod.get("spec", {}).get("containers", ()) if one["name"] == name), "")
+    containers = pod.get("spec", {}).get("containers", ())
+    return next((str(one["image"]) for one in containers if one["name"] == seen.container), "")
 
 
 def images_of(seen: Seen) -> set[str]:

@@ -60,11 +60,11 @@ def spoiled(seen: Seen, pod: str) -> str | None:
     found = seen.world.pod(pod)
     if found is None or is_leaving(found) or pod in seen.statuses:
         return None
-    if "running" not in container(found).get("state", {}):
-        words = last_words(found)
+    if "running" not in container(found, seen.container).get("state", {}):
+        words = last_words(found, seen.container)
         complaint = complaints(words) or ("panic: unexpected fault in its database" if _OPENING.search(words) else "")
         unusable = _UNUSABLE.search(complaint) and not _OUT_OF_REACH.search(words)
-        if _CERTAIN.search(complaint) or (is_crashing(found) and unusable):
+        if _CERTAIN.search(complaint) or (is_crashing(found, seen.container) and unusable):
             return f"it does not start: {quote_output(complaint)}"
     volume = seen.world.volume(claim) if claim is not None and found["spec"].get("nodeName") is None else None
     known, there = seen.world.nodes, hosts(volume) if volume is not None else None
@@ -80,7 +80,7 @@ def describe(seen: Seen, pod: str) -> str:
         return "its pod is not there"
     if is_leaving(found):
         return "its pod is going away"
-    if reason := why_not_started(found):
+    if reason := why_not_started(found, seen.container):
         return reason
     if pod in seen.silent:
         return seen.silent[pod]
@@ -108,7 +108,7 @@ def is_settling(seen: Seen, pod: str) -> bool:
         return False
     if found is None or is_leaving(found):
         return under_way(parent)  # the roll restarts it
-    return not cannot_start(found) and seen.world.age(found) < SETTLING
+    return not cannot_start(found, seen.container) and seen.world.age(found) < SETTLING
 
 
 def state_of(seen: Seen, pods: Iterable[str]) -> State:

@@ -123,5 +123,5 @@ def _meet(seen: Seen, ledger: Ledger, found: Object, template: Object) -> Decisi
         note = f"{count_noun(len(settled), 'member')} formed cluster {written.identity}"
         return step(State.PROGRESSING, "Creating", note, noted(seen, written, "Founded", note))
     waiting = "; ".join(f"{pod}: {describe(seen, pod)}" for pod in seen.pods if not seen.healthy(pod))
-    stuck = [pod for pod in seen.pods if (one := seen.world.pod(pod)) is not None and cannot_start(one)]
+    stuck = [pod for pod in seen.pods if (one := seen.world.pod(pod)) is not None and cannot_start(one, seen.container)]
     return wait(State.DEGRADED if stuck else State.PROGRESSING, "Creating", waiting or "the members meet")

@@ -107,9 +107,9 @@ def _joins(seen: Seen, pod: str) -> Decision:
     if pod not in seen.statuses:
         if (
             found is not None
-            and cannot_start(found)
+            and cannot_start(found, seen.container)
             and not is_leaving(found)
-            and container(found).get("restartCount", 0) > 4
+            and container(found, seen.container).get("restartCount", 0) > 4
         ):
             return step(
                 State.DEGRADED,
@@ -118,7 +118,7 @@ def _joins(seen: Seen, pod: str) -> Decision:
                 Delete(found, "Restarted", f"{pod} is started anew"),
                 after=30.0,
             )
-        state = State.DEGRADED if found is not None and cannot_start(found) else State.PROGRESSING
+        state = State.DEGRADED if found is not None and cannot_start(found, seen.container) else State.PROGRESSING
         return wait(state, "Joining", f"{message}: {describe(seen, pod)}")
     promote = Act("promote", {"member": member.id, "pod": pod}, "MemberPromoted", f"{pod} has caught up and votes")
     return step(State.PROGRESSING, "Joining", f"{message}: it catches up", promote, after=0.5)

@@ -43,6 +43,12 @@ class Seen:
     def stateful_set(self) -> Object | None:
         return self.world.get("StatefulSet", kit_names.stateful_set(self.app))
 
+    @property
+    def container(self) -> str:
+        """The name of etcd's container in each pod."""
+        kept = names.layout(self.app)
+        return kept.container if kept is not None else kit_names.engine(self.app)
+
     def bars(self, field: str) -> list[Problem]:
         return [problem for problem in self.barred if problem.field == field]
 
