@@ -1,25 +1,33 @@
-"""What the core needs of an engine: the half of its driver that acts. The pure half is in `fleet.apps`.
+"""The contract of the half of an app type that acts, and the view that the reconciler has of any engine.
 
-An engine observes and decides; it never touches Kubernetes itself. `observe` is bounded in time and never raises for
-what it finds; `concerns` are pure functions of that; `act` carries out one request to the engine and may be repeated.
+`Answers` and `ActingHalf` are what an app type brings: how to ask a member, what to make of an observation, and a few
+requests to members. The procedures are in `fleet.kit.decide`, and are the same for all.
+
+`Engine` is all that the reconciler knows. An engine observes and decides; it never touches Kubernetes itself. `observe`
+is bounded in time and never raises for what it finds; `concerns` are pure functions of that; `act` carries out one
+request to the engine and may be repeated.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from fleet.errors import ResourceError
+from fleet.kit.answers import Answers
+from fleet.kit.observation import Agreement, MemberState, Observation, Silence
 from fleet.kit.order import Concerns
 from fleet.kit.status import LastBackup, MemberStatus
-from fleet.kit.step import Act, Decision, Object
+from fleet.kit.step import Act, Decision, NotYetError, Object
 from fleet.kit.world import World
 from fleet.model.app import App
 from fleet.objects.resource import Resource
 
 A = TypeVar("A", bound=App)
 S = TypeVar("S")
+T_contra = TypeVar("T_contra", contravariant=True)
 Allowed = Callable[[], None]
 
 
@@ -37,6 +45,74 @@ class Report:
     available: bool | None = None  # whether clients are served; None: not known
     last_backup: LastBackup | None = None
     conditions: tuple[tuple[str, str, str, str], ...] = field(default=())  # further ones: type, status, reason, message
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The request has been carried out, or had been before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The request is under way. The next observation says how far it is: nobody waits for it here."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """The engine is not ready for the request, and nothing is wrong: it is made again."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """The engine says no, and asking again alone will not help."""
+
+    why: str
+    hint: str | None = None
+
+
+Progress = Done | Begun | NotYet | Declined
+
+
+def require_progress(progress: Progress) -> None:
+    """Raise NotYetError for what is for later, and ResourceError for what is refused."""
+    match progress:
+        case NotYet(why=why):
+            raise NotYetError(why)
+        case Declined(why=why, hint=hint):
+            raise ResourceError(why, hint=hint)
+
+
+class ActingHalf(Protocol[A, T_contra]):
+    """The half of an app type that talks to members, over a client of its own. The operator alone loads it.
+
+    The kit asks for these acts by name, with the pod that each is about and the engine's id of its member:
+
+        announce   put a member on the list, before its pod is made (joining="announced")
+        admit      let a member in whose pod runs (joining="added")
+        vote       give a member that has caught up its vote
+        drain      take a member off the list, or empty it, before its pod goes for good
+        forget     have the others forget a member whose pod is gone
+        lead       have the member of `pod` lead; engines that choose themselves take it for a wish
+        seed       have the member of `pod` begin the cluster, once (bootstrap="seed")
+
+    and for those that the engine names in its own findings. Each may be repeated, and begins something at most: what
+    takes long is under way when it returns, and the next observation tells how far it is. What is awaited in a call is
+    lost in a crash; what is observed is not.
+    """
+
+    def answers(self, observation: Observation[A]) -> Answers[A]:
+        """Return what the engine makes of an observation."""
+
+    def probe(self, client: T_contra, observation: Observation[A], pod: str) -> Awaitable[MemberState | Silence]:
+        """Ask one member how it is: bounded in time; never raises for what it finds."""
+
+    def membership(self, client: T_contra, observation: Observation[A]) -> Awaitable[Agreement | None]:
+        """Ask those whose word counts who the members are; None if they could not be asked. After all probes."""
+
+    def act(self, client: T_contra, observation: Observation[A], act: Act) -> Awaitable[Progress]:
+        """Make one request."""
 
 
 class Engine(Protocol[A, S]):

@@ -7,7 +7,7 @@ the new template stops everything: the template is taken back and not tried agai
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,14 @@ from fleet.kit.step import Act, Apply, Decision, Delete, Revert, State, step, wa
 from fleet.kit.world import World, is_leaving, is_ready, never_starts, template_of, why_not_started
 
 Object = dict[str, Any]
-PATIENCE = 300.0  # seconds that a member has to come back with the new template, if it has nothing to recover
+
+
+@dataclass(frozen=True, slots=True)
+class StopObjection:
+    """Why a member must not be stopped now. By its name git can overrule it."""
+
+    name: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +39,10 @@ class Rolling:
     what: str  # for people: "upgrade 3.4 → 3.5"
     healthy: Callable[[str], bool]
     leader: str | None
-    can_stop: Callable[[str], bool]
+    objections: Callable[[str], Sequence[StopObjection]]  # why a member must not be stopped now
     patience: Callable[[str], float]  # seconds that a member has to come back: what it recovers takes its time
     settling: Callable[[str], bool]  # not well only because the operator has just had its pod started
+    before: Act | None = None  # a request to the engine before the first member gets the template
 
     def old(self) -> list[str]:
         """Pods that were not made with the StatefulSet's template, the highest ordinal first."""
@@ -115,8 +123,9 @@ def advance(rolling: Rolling) -> Decision | None:
             message,
             Act("lead", {"pod": to}, "LeaderMoved", f"{to} takes over before {following} restarts"),
         )
-    if not rolling.can_stop(following) and count > 1:
-        return wait(State.DEGRADED, "Waiting", f"{message}; {following} cannot be stopped: the others are no majority")
+    if count > 1 and (objections := rolling.objections(following)):
+        why = "; ".join(objection.message for objection in objections)
+        return wait(State.DEGRADED, "Waiting", f"{message}; {following} cannot be stopped: {why}")
     ordinal = int(following.rpartition("-")[2])
     if partition_of(found) != ordinal:
         note = f"{following} restarts: {rolling.what}"

@@ -15,9 +15,9 @@ from typing import Any, Self
 from fleet.apps.etcd import names
 from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.engine.decide import at_rest, concerns
+from fleet.apps.etcd.engine.observe import EtcdObservation, make_observation, statuses_of
 from fleet.apps.etcd.engine.protocol import Alarm, AlarmKind, Member, MemberStatus
 from fleet.apps.etcd.engine.secrets import secrets
-from fleet.apps.etcd.engine.seen import Seen
 from fleet.apps.etcd.files import FILE
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit import names as kit_names
@@ -39,7 +39,7 @@ def app(**spec: Any) -> Etcd:
     return Etcd("db", namespace="shop", **{"version": "3.5", "members": 3, **spec})
 
 
-def decided(seen: Seen, images: Mapping[str, str] = IMAGES) -> Decision:
+def decided(seen: EtcdObservation, images: Mapping[str, str] = IMAGES) -> Decision:
     """As the operator's core does it with what the engine gives it."""
     return decide(concerns(seen, images), at_rest(seen))
 
@@ -213,7 +213,7 @@ class Drawing:
 
     # What follows
 
-    def seen(self) -> Seen:
+    def seen(self) -> EtcdObservation:
         files = self.files
         if files is None and self.ledger is not None:
             ran = self.ran or self.app
@@ -223,15 +223,17 @@ class Drawing:
         named = (*self.pods.values(), *self.claims.values(), *self.volumes.values(), *self.keys)
         objects: Iterable[Object | None] = (self.set, files, *named)
         world = World.of([one for one in objects if one is not None], self.nodes, NOW)
+        errors = tuple(f"memberID:{alarm.member_id} alarm:{alarm.kind}" for alarm in self.alarms)
+        statuses = {pod: replace(status, errors=errors) for pod, status in self.statuses.items()}
         members = None if self.members is None else tuple(self.members)
-        return Seen(self.app, world, self.ledger, self.statuses, self.silent, members, self.alarms)
+        return make_observation(self.app, world, self.ledger, statuses, silent=self.silent, members=members)
 
     def decision(self) -> Decision:
         return decided(self.seen(), self.images)
 
     def steps(self) -> list[str]:
         """What is decided, in short."""
-        return [said(step) for step in self.decision().steps]
+        return [said(step, self.app) for step in self.decision().steps]
 
 
 @cache
@@ -240,8 +242,15 @@ def keys() -> tuple[Object, ...]:
     return tuple(secrets(app(), World({}), NOW))
 
 
-def said(step: Step) -> str:
+def said(step: Step, asked: Etcd | None = None) -> str:
+    """In etcd's own words, where the kit has others for what it asks of every engine."""
     match step:
+        case Act(what="announce", arguments=arguments):
+            return f"add {','.join(names.peer_urls(asked or app(), arguments['pod']))}"
+        case Act(what="drain", arguments=arguments):
+            return f"remove {arguments['member']}"
+        case Act(what="vote", arguments=arguments):
+            return f"promote {arguments['member']} {arguments['pod']}"
         case Act(what=what, arguments=arguments):
             values = [f"{value:x}" if isinstance(value, int) else str(value) for value in arguments.values()]
             return " ".join([what, *values])
@@ -291,3 +300,21 @@ def _claim(pod: str, uid: str = "", **metadata: Any) -> Object:
     spec = {"resources": {"requests": {"storage": "8Gi"}}}
     kind = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
     return {**kind, "metadata": own, "spec": spec, "status": {"phase": "Bound"}}
+
+
+def reobserved(
+    seen: EtcdObservation,
+    world: World | None = None,
+    statuses: Mapping[str, MemberStatus] | None = None,
+    members: Iterable[Member] | None = None,
+) -> EtcdObservation:
+    """The same app with another world, with what these members say alone, or with another list that they agree on."""
+    again = make_observation(
+        seen.app,
+        world or seen.world,
+        seen.ledger,
+        statuses_of(seen) if statuses is None else statuses,
+        silent={pod: silence.reason for pod, silence in seen.silences.items()},
+        members=None if members is None else tuple(members),
+    )
+    return replace(again, unfit=seen.unfit)

@@ -69,38 +69,39 @@ def asked(what: str, *says: str, leader: int = 0, **arguments: Any) -> Sequence[
     return talk.asked
 
 
-CHANGES = [("add", {"peer_url": "http://db-3:2380"}), ("remove", {"member": 7}), ("promote", {"member": 7})]
+CHANGES = [("announce", {"pod": "db-3"}), ("drain", {"member": "7"}), ("vote", {"member": "7"})]
+WORDS = {"announce": "add", "drain": "remove", "vote": "promote"}  # etcd's own
 
 
 @pytest.mark.parametrize(("what", "arguments"), CHANGES)
 def test_the_leader_is_asked_and_nobody_else_when_it_agrees(what: str, arguments: dict[str, Any]) -> None:
-    assert asked(what, DONE, DONE, DONE, leader=1, **arguments) == [("127.17.0.2", what)]
+    assert asked(what, DONE, DONE, DONE, leader=1, **arguments) == [("127.17.0.2", WORDS[what])]
 
 
 @pytest.mark.parametrize(("what", "arguments"), CHANGES)
 def test_what_one_finds_unhealthy_another_may_grant(what: str, arguments: dict[str, Any]) -> None:
     spoken = asked(what, UNHEALTHY, UNHEALTHY, DONE, **arguments)
-    assert spoken == [("127.17.0.1", what), ("127.17.0.2", what), ("127.17.0.3", what)]
+    assert spoken == [(f"127.17.0.{number}", WORDS[what]) for number in (1, 2, 3)]
 
 
 def test_when_all_refuse_it_is_for_later() -> None:
     with pytest.raises(NotYetError, match="in touch"):
-        asked("add", UNHEALTHY, UNHEALTHY, UNHEALTHY, peer_url="http://db-3:2380")
+        asked("announce", UNHEALTHY, UNHEALTHY, UNHEALTHY, pod="db-3")
 
 
 def test_another_refusal_is_the_answer_and_is_asked_of_nobody_else() -> None:
     with pytest.raises(Refused, match="too many requests"):
-        asked("add", "etcdserver: too many requests", DONE, DONE, peer_url="http://db-3:2380")
+        asked("announce", "etcdserver: too many requests", DONE, DONE, pod="db-3")
 
 
 def test_a_learner_that_has_not_caught_up_is_not_called_promoted() -> None:
     with pytest.raises(NotYetError, match="in sync"):
         asked(
-            "promote",
+            "vote",
             "etcdserver: can only promote a learner member which is in sync with leader",
             DONE,
             DONE,
-            member=7,
+            member="7",
         )
 
 

@@ -15,9 +15,8 @@ from fleet_operator.core.release import is_abandoned, is_asked
 
 from fleet.apps.etcd import Etcd
 from fleet.apps.etcd.engine.adoption import conditions, known, placed
-from fleet.apps.etcd.engine.observe import ledger_in
+from fleet.apps.etcd.engine.observe import EtcdObservation, ledger_in, make_observation
 from fleet.apps.etcd.engine.protocol import Member, MemberStatus
-from fleet.apps.etcd.engine.seen import Seen
 from fleet.kit.hold import before
 from fleet.kit.step import Decision, Take
 from fleet.kit.template import mark_of
@@ -65,7 +64,7 @@ class Found:
             {"apiVersion": "fleet.dev/v1alpha1", "kind": "Etcd", "metadata": metadata, "spec": spec}
         )
 
-    def seen(self) -> Seen:
+    def seen(self) -> EtcdObservation:
         others = [
             {**one, "metadata": {**one["metadata"], "namespace": "default"}}
             for one in self.set_up.documents("default")
@@ -83,7 +82,8 @@ class Found:
         statuses = {} if made.unfit else {name: self._status(name) for name in answered}
         members = (*(self._member(name) for name in self.pods), *self.strangers) if statuses else None
         why = dict.fromkeys(self.silent, "no answer in 2 s")
-        return known(made, Seen(made.app, made.world, ledger_in(made.app, world), statuses, why, members))
+        ledger = ledger_in(made.app, world)
+        return known(made, make_observation(made.app, made.world, ledger, statuses, silent=why, members=members))
 
     def decision(self) -> Decision:
         return decided(self.seen(), IMAGES)

@@ -14,8 +14,8 @@ import pytest
 
 from fleet.apps.etcd import names
 from fleet.apps.etcd.engine.engine import EtcdEngine
+from fleet.apps.etcd.engine.observe import make_observation
 from fleet.apps.etcd.engine.secrets import own_pair, unsigned
-from fleet.apps.etcd.engine.seen import Seen
 from fleet.apps.etcd.tls import DECLARED
 from fleet.kit.authorities import Authorities
 from fleet.kit.certificates import Authority
@@ -68,7 +68,7 @@ class Life:
         return found
 
     def is_blocked(self) -> bool:
-        return unsigned(Seen(APP, self.world, self.drawing.ledger)) is not None
+        return unsigned(make_observation(APP, self.world, self.drawing.ledger)) is not None
 
 
 def trusted_by(held: Held, secret: str) -> list[bytes]:

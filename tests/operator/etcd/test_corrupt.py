@@ -17,12 +17,11 @@ import pytest
 
 from fleet.apps.etcd import names
 from fleet.apps.etcd.engine.act import act
-from fleet.apps.etcd.engine.observe import observe
+from fleet.apps.etcd.engine.observe import EtcdObservation, members_of, observe
 from fleet.apps.etcd.engine.protocol import Alarm, Etcd, Refused
-from fleet.apps.etcd.engine.seen import Seen
 from fleet.kit.members import MemberRecord
 from fleet.kit.step import Act, NotYetError
-from tests.operator.etcd.observations import Drawing, app, decided, said
+from tests.operator.etcd.observations import Drawing, app, decided, reobserved, said
 from tests.operator.etcd.processes import VERSIONS, EtcdCluster, Process, leader, programs
 
 PODS = ("db-0", "db-1", "db-2")
@@ -52,7 +51,7 @@ async def _drawn(etcd: Etcd, cluster: EtcdCluster) -> Drawing:
     return drawing
 
 
-async def _seen(etcd: Etcd, cluster: EtcdCluster, drawing: Drawing) -> Seen:
+async def _seen(etcd: Etcd, cluster: EtcdCluster, drawing: Drawing) -> EtcdObservation:
     """What the members say, and of their pods what their health says."""
     for pod, member in zip(PODS, cluster.founders, strict=True):
         drawing.unready(pod, ready=_healthy(cluster, member))
@@ -60,7 +59,7 @@ async def _seen(etcd: Etcd, cluster: EtcdCluster, drawing: Drawing) -> Seen:
     urls = {
         member.name: (names.peer_url(drawing.app, pod),) for pod, member in zip(PODS, cluster.founders, strict=True)
     }
-    return replace(seen, members=tuple(replace(one, peer_urls=urls[one.name]) for one in seen.members or ()))
+    return reobserved(seen, members=[replace(one, peer_urls=urls[one.name]) for one in members_of(seen) or ()])
 
 
 async def _carried_out(etcd: Etcd, cluster: EtcdCluster, drawing: Drawing, seconds: float = 30.0) -> str:

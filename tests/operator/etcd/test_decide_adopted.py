@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from fleet.apps.etcd.engine.observe import statuses_of
 from fleet.kit.step import State
 from fleet.kit.world import World
-from tests.operator.etcd.observations import decided
+from tests.operator.etcd.observations import decided, reobserved
 from tests.operator.etcd.test_adoption import IMAGES, Found
 
 
@@ -26,8 +25,8 @@ def test_a_lost_majority_cannot_be_forced_before_the_first_roll_and_nobody_is_as
         for name, pod in seen.world.objects["Pod"].items()
     }
     world = World({**seen.world.objects, "Pod": pods}, seen.world.nodes, seen.world.now)
-    alone = dict(list(seen.statuses.items())[:1])
-    decision = decided(replace(seen, world=world, statuses=alone, members=None), IMAGES)
+    alone = dict(list(statuses_of(seen).items())[:1])
+    decision = decided(reobserved(seen, world, alone), IMAGES)
     assert (decision.state, decision.reason, decision.steps) == (State.BLOCKED, "QuorumLost", ())
     assert "cannot be forced before its first roll" in decision.message
     assert "force_quorum" not in decision.message

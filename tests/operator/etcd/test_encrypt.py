@@ -12,12 +12,12 @@ from fleet.apps.etcd import names, secured
 from fleet.apps.etcd.client import client
 from fleet.apps.etcd.engine.decide import at_rest
 from fleet.apps.etcd.engine.engine import EtcdEngine
-from fleet.apps.etcd.engine.seen import Seen
+from fleet.apps.etcd.engine.observe import EtcdObservation, members_by_pod, members_of, statuses_of
 from fleet.kit.members import MemberRecord
 from fleet.kit.order import decide
 from fleet.kit.step import Act, State
 from fleet.kit.world import template_of
-from tests.operator.etcd.observations import applied, decided, said
+from tests.operator.etcd.observations import applied, decided, reobserved, said
 from tests.operator.etcd.simulated_members import ON, Encrypting
 from tests.operator.etcd.test_adoption import IMAGES
 from tests.operator.existing_setups import SET_UPS, SetUp
@@ -104,7 +104,7 @@ def test_while_it_closes_every_member_is_known_by_both_before_the_first_restarts
     trail = found.until(lambda: template_of(found.set) != template_of({"kind": "Pod", **found.made["etcd-0"]}))
     assert [one.split()[0] for one in trail] == ["readdress"] * 3 + ["apply"]
     assert found.urls["etcd-1"] == ("http://etcd-1.etcd-headless:2380", "https://etcd-1.etcd-headless:2380")
-    assert set(found.seen().by_pod) == set(found.pods)
+    assert set(found.seen().members) == set(found.pods)
 
 
 def test_clients_are_given_certificates_only_when_every_member_serves_them() -> None:
@@ -282,7 +282,7 @@ def test_releases_that_mix_up_plain_and_encrypted_clients_are_upgraded_first(ver
 def test_other_concerns_come_first() -> None:
     found = Encrypting().turned_on()
     seen = found.seen()
-    assert decided(replace(seen, members=None, statuses={}), IMAGES).reason != "Encrypting"
+    assert decided(reobserved(seen, statuses={}), IMAGES).reason != "Encrypting"
     found.silent = frozenset({"etcd-1"})
     assert found.decision().reason not in ("Encrypting", "Rolling")
     assert found.decision().steps == ()
@@ -293,37 +293,40 @@ def test_a_lost_member_is_replaced_at_any_stage_and_joins_under_names_that_the_o
     found = Encrypting().at(stage)
     found.passed()  # when it closes, one of them is known by two URLs by now, and the others are not
     seen = found.seen()
-    gone = replace(seen, members=tuple(one for one in seen.members or () if one.name != "etcd-2"))
+    listed = members_of(seen) or ()
+    gone = reobserved(seen, members=[one for one in listed if one.name != "etcd-2"])
     marked = {**(gone.ledger.places if gone.ledger else {}), "etcd-2": MemberRecord("settled", "12", spoiled="gone")}
     assert gone.ledger is not None
     gone = replace(gone, ledger=replace(gone.ledger, places=marked))
     (announced,) = decided(gone, IMAGES).steps
     assert isinstance(announced, Act)
     plain, encrypted = "http://etcd-2.etcd-headless:2380", "https://etcd-2.etcd-headless:2380"
-    assert announced.arguments["peer_url"] == (plain if stage == "open" else f"{plain},{encrypted}")
+    urls = plain if stage == "open" else f"{plain},{encrypted}"
+    assert said(announced, gone.app) == f"add {urls}"
     learner = replace(
-        next(one for one in seen.members or () if one.name == "etcd-2"),
-        peer_urls=tuple(announced.arguments["peer_url"].split(",")),
+        next(one for one in listed if one.name == "etcd-2"),
+        peer_urls=tuple(urls.split(",")),
         is_learner=True,
         name="",
     )
-    joins = replace(gone, members=(*(gone.members or ()), learner))
+    joins = reobserved(gone, members=(*(members_of(gone) or ()), learner))
     text = applied(decided(joins, IMAGES), "ConfigMap")["metadata"]["annotations"]["fleet.dev/members"]
-    listed = [f"{pod}={url}" for pod, member in sorted(joins.by_pod.items()) for url in member.peer_urls]
-    assert all(f'"{one}"' in text for one in listed)
+    known_as = [f"{pod}={url}" for pod, member in sorted(members_by_pod(joins).items()) for url in member.peer_urls]
+    assert all(f'"{one}"' in text for one in known_as)
 
 
 def test_a_member_that_does_not_come_back_takes_it_back_and_both_are_served_still() -> None:
     found = Encrypting().at("closing")
     found.until(lambda: found.set["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 2)
 
-    def crashing(seen: Seen) -> Seen:
+    def crashing(seen: EtcdObservation) -> EtcdObservation:
         pods = {**seen.world.objects["Pod"]}
         waiting = {"waiting": {"reason": "CrashLoopBackOff"}}
         status = {"containerStatuses": [{"name": "etcd", "restartCount": 9, "state": waiting}], "conditions": []}
         pods["etcd-2"] = {**pods["etcd-2"], "status": status}
-        statuses = {pod: one for pod, one in seen.statuses.items() if pod != "etcd-2"}
-        return replace(seen, world=replace(seen.world, objects={**seen.world.objects, "Pod": pods}), statuses=statuses)
+        statuses = {pod: one for pod, one in statuses_of(seen).items() if pod != "etcd-2"}
+        world = replace(seen.world, objects={**seen.world.objects, "Pod": pods})
+        return reobserved(seen, world, statuses, members_of(seen))
 
     assert decided(crashing(found.seen()), IMAGES).reason == "RollFailed"
     for step in decided(crashing(found.seen()), IMAGES).steps:

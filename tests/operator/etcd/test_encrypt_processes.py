@@ -22,9 +22,8 @@ import pytest
 from fleet.apps.etcd import Etcd as App
 from fleet.apps.etcd import names, secured
 from fleet.apps.etcd.engine.act import act
-from fleet.apps.etcd.engine.observe import observe
+from fleet.apps.etcd.engine.observe import EtcdObservation, members_of, observe
 from fleet.apps.etcd.engine.protocol import Endpoint, Etcd, Refused, Unreachable
-from fleet.apps.etcd.engine.seen import Seen
 from fleet.apps.etcd.files import common, file_of
 from fleet.apps.etcd.layout import Layout
 from fleet.kit.certificates import Authority, Leaf, client_context
@@ -145,10 +144,10 @@ class Members:
                 assert time.monotonic() < end
             await asyncio.sleep(0.1)
 
-    async def seen(self, app: App, etcd: Etcd) -> Seen:
+    async def seen(self, app: App, etcd: Etcd) -> EtcdObservation:
         """Once a majority says who the members are: a busy machine may be late with that."""
         end = time.monotonic() + 60
-        while (found := await observe(app, self.world(), etcd)).members is None:
+        while (found := await observe(app, self.world(), etcd)).agreement is None:
             assert time.monotonic() < end
         return found
 
@@ -156,7 +155,7 @@ class Members:
         """As the operator does it, which knows members by the URLs that these stand for."""
         app = self.app(layout)
         seen = await self.seen(app, etcd)
-        for member in seen.members or ():
+        for member in members_of(seen) or ():
             urls = self.addressed(",".join(names.peer_urls(app, member.name)))
             for _ in range(2):  # an answer may be lost
                 await _once_allowed(etcd, seen, Act("readdress", {"member": member.id, "peer_urls": urls}))
@@ -227,7 +226,7 @@ async def _story(members: Members) -> None:
             assert await asyncio.to_thread(lost, written, place, members.tls()) == []
 
 
-async def _once_allowed(etcd: Etcd, seen: Seen, step: Act) -> None:
+async def _once_allowed(etcd: Etcd, seen: EtcdObservation, step: Act) -> None:
     """Members must have been in touch with each other for five seconds: over whichever URL it is.
 
     One that does not answer in time is asked again, as the operator does with its next pass.
@@ -244,9 +243,8 @@ async def _once_allowed(etcd: Etcd, seen: Seen, step: Act) -> None:
 async def _joins(members: Members, etcd: Etcd) -> None:
     """Somebody new, who listens plainly still, while one of the others listens with TLS already."""
     app, asked = members.app(CLOSING), members.endpoint("etcd-2")
-    seen = await members.seen(app, etcd)
     wanted = members.addressed(",".join(names.peer_urls(app, "etcd-3")))
-    await _once_allowed(etcd, seen, Act("add", {"peer_url": wanted}))
+    await eventually(lambda: etcd.add_learner(asked, *wanted.split(",")), 60)
     listed = await etcd.members(asked)
     known_as = tuple(f"{one.name or 'etcd-3'}={url}" for one in listed for url in one.peer_urls)
     assert len(known_as) == 8

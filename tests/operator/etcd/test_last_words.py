@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from fleet.apps.etcd import Etcd
-from fleet.apps.etcd.engine.faults import spoiled
-from fleet.apps.etcd.engine.seen import Seen
+from fleet.apps.etcd.engine.faults import find_spoiled_data
+from fleet.apps.etcd.engine.observe import EtcdObservation, make_observation
 from fleet.kit.members import Ledger
 from fleet.kit.world import World
 from tests.operator.etcd.processes import WITH_TOOLS, EtcdCluster, programs
@@ -94,8 +94,8 @@ def test_data_that_is_of_no_use_is_known_by_the_last_words_of_etcd(version: str,
             shutil.rmtree(data, ignore_errors=True)
             shutil.copytree(kept, data)
             words = _started(etcd, harm)
-            assert spoiled(_seen(words, starts=3), "registry-0"), f"{harm.__name__}: {words}"
-            assert not spoiled(_seen("", starts=3), "registry-0")
+            assert find_spoiled_data(_seen(words, starts=3), "registry-0"), f"{harm.__name__}: {words}"
+            assert not find_spoiled_data(_seen("", starts=3), "registry-0")
 
 
 FULL = 'mount -t tmpfs -o size=1m tmpfs "$0" && { head -c 2m /dev/zero > "$0/more" || true; } && exec "$@"'
@@ -112,7 +112,7 @@ def test_data_that_cannot_be_got_at_is_not_taken_for_lost(version: str, tmp_path
             locked = _started(etcd)
         for words, why in ((full, "no space left on device"), (locked, "file already locked")):
             assert why in words
-            assert not spoiled(_seen(words, starts=50), "registry-0"), words
+            assert not find_spoiled_data(_seen(words, starts=50), "registry-0"), words
 
 
 def _started(etcd: EtcdCluster, harm: Callable[[Path], object] = lambda _: None, within: Sequence[str] = ()) -> str:
@@ -147,7 +147,7 @@ def _files() -> list[tuple[str, str, str]]:
     ]
 
 
-def _seen(words: str, starts: int) -> Seen:
+def _seen(words: str, starts: int) -> EtcdObservation:
     """A pod that ended with these words, so many times."""
     ended = {"terminated": {"message": words}}
     status = {
@@ -163,4 +163,4 @@ def _seen(words: str, starts: int) -> Seen:
         "status": {"phase": "Running", "containerStatuses": [status]},
     }
     world = World.of([pod], frozenset({"node-1"}), datetime.datetime.now(datetime.UTC))
-    return Seen(Etcd(name="registry", version="3.5"), world, Ledger())
+    return make_observation(Etcd(name="registry", version="3.5"), world, Ledger())

@@ -12,8 +12,9 @@ import pytest
 
 from fleet import Resources
 from fleet.apps import Etcd
+from fleet.apps.etcd.engine.observe import members_of, statuses_of
 from fleet.kit.step import Decision, State
-from tests.operator.etcd.observations import Drawing, app, applied, before, decided, member_id, said
+from tests.operator.etcd.observations import Drawing, app, applied, before, decided, member_id, reobserved, said
 from tests.operator.etcd.test_adoption import IMAGES, Found
 from tests.operator.etcd.test_decide import NO_DATA, PODS
 
@@ -171,8 +172,9 @@ def test_members_that_others_set_up_get_it_too_once_their_files_are_there_and_th
     ended = {"name": found.set_up.container, "restartCount": 5, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
     status = {**crashed["status"], "conditions": [], "containerStatuses": [ended]}
     pods = {**seen.world.objects["Pod"], "etcd-0": {**crashed, "status": status}}
-    statuses = {pod: one for pod, one in seen.statuses.items() if pod != "etcd-0"}
-    down = replace(seen, world=replace(seen.world, objects={**seen.world.objects, "Pod": pods}), statuses=statuses)
+    statuses = {pod: one for pod, one in statuses_of(seen).items() if pod != "etcd-0"}
+    world = replace(seen.world, objects={**seen.world.objects, "Pod": pods})
+    down = reobserved(seen, world, statuses, members_of(seen))
     assert [said(one) for one in decided(down, IMAGES).steps] == ["apply ConfigMap kept-members"]
     files = applied(decided(down, IMAGES), "ConfigMap")
     maps = {**down.world.objects["ConfigMap"], "kept-members": files}

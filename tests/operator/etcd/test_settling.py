@@ -11,8 +11,8 @@ from fleet_operator.core.execute import Unapplied
 from fleet_operator.core.ownership import NotOursError
 from fleet_operator.core.reconcile import LASTING, TRIES, as_attached, as_refused, as_tried, unattached_for
 
-from fleet.apps.etcd.engine.faults import SETTLING
 from fleet.errors import ConflictError, FleetError, ResourceError
+from fleet.kit.decide.health import SETTLING
 from fleet.kit.engine import Report
 from fleet.kit.report import status
 from fleet.kit.step import Act, State, step, wait

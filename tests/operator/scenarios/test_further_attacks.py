@@ -24,8 +24,8 @@ from fleet_operator.logs import Lines
 
 from fleet.apps.etcd.backup.plan import PLAN
 from fleet.apps.etcd.engine.engine import EtcdEngine
+from fleet.apps.etcd.engine.observe import EtcdObservation, members_of
 from fleet.apps.etcd.engine.protocol import Endpoint, Etcd, Unreachable
-from fleet.apps.etcd.engine.seen import Seen
 from fleet.errors import ConfigurationError, FleetError
 from fleet.kit.authorities import read_signer
 from fleet.kit.backup import content, shelf
@@ -117,7 +117,7 @@ def test_a_member_leads_the_operator_to_no_other_host(code: int) -> None:
 def test_urls_that_a_member_gives_are_words_and_nobody_connects_to_them() -> None:
     """Only the addresses of the app's own pods are asked, whatever the list of members says: by a whole observation."""
 
-    async def run() -> tuple[int, set[str], Seen]:
+    async def run() -> tuple[int, set[str], EtcdObservation]:
         asked_there, questions = 0, set[str]()
 
         async def other(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -155,8 +155,9 @@ def test_urls_that_a_member_gives_are_words_and_nobody_connects_to_them() -> Non
         return asked_there, questions, seen
 
     asked_there, questions, seen = asyncio.run(run())
-    assert {"/v3/maintenance/status", "/v3/cluster/member/list"} <= questions and len(seen.statuses) == 3
-    assert seen.members is not None and seen.members[0].client_urls[1].startswith("http://169.254"), "it was read"
+    assert {"/v3/maintenance/status", "/v3/cluster/member/list"} <= questions and len(seen.states) == 3
+    members = members_of(seen)
+    assert members is not None and members[0].client_urls[1].startswith("http://169.254"), "it was read"
     assert asked_there == 0
 
 

@@ -4,69 +4,71 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from fleet.apps.etcd.engine.observe import endpoint
+from fleet.apps.etcd import names
+from fleet.apps.etcd.engine.observe import FULL, EtcdObservation, alarms_of, endpoint, statuses_of
 from fleet.apps.etcd.engine.protocol import Alarm, Endpoint, Etcd, MemberStatus, Refused
-from fleet.apps.etcd.engine.seen import FULL, Seen
 from fleet.apps.etcd.files import quota
 from fleet.errors import ResourceError
 from fleet.kit.step import Act, NotYetError
 
 
-async def act(etcd: Etcd, seen: Seen, step: Act) -> None:
+async def act(etcd: Etcd, observation: EtcdObservation, step: Act) -> None:
     try:
-        await _act(etcd, seen, step)
+        await _act(etcd, observation, step)
     except Refused as problem:
         if problem.unhealthy or problem.too_many_learners:
             raise NotYetError("etcd changes its list only when its members have been in touch for a while") from problem
         raise
 
 
-async def _act(etcd: Etcd, seen: Seen, step: Act) -> None:
+async def _act(etcd: Etcd, observation: EtcdObservation, step: Act) -> None:
     match step.what:
-        case "add":
-            await _add(etcd, seen, step.arguments["peer_url"])
+        case "announce":
+            await _add(etcd, observation, names.peer_urls(observation.app, step.arguments["pod"]))
         case "readdress":
             urls = tuple(step.arguments["peer_urls"].split(","))
-            await _in_turn(seen, lambda place: etcd.update_peer_urls(place, step.arguments["member"], urls))
-        case "remove":
-            await _remove(etcd, seen, step.arguments["member"])
-        case "promote":
-            await _promote(etcd, seen, step.arguments["member"])
+            await _in_turn(observation, lambda place: etcd.update_peer_urls(place, step.arguments["member"], urls))
+        case "drain":
+            await _remove(etcd, observation, int(step.arguments["member"], 16))
+        case "vote":
+            await _promote(etcd, observation, int(step.arguments["member"], 16))
         case "lead":
-            await _lead(etcd, seen, step.arguments["pod"])
+            await _lead(etcd, observation, step.arguments["pod"])
         case "free-space":
-            await _free_space(etcd, seen)
+            await _free_space(etcd, observation)
         case "disarm":
-            await etcd.disarm(_anyone(seen), Alarm(step.arguments["member"], "CORRUPT"))
+            await etcd.disarm(_anyone(observation), Alarm(step.arguments["member"], "CORRUPT"))
         case "downgrade":
-            await _allow_downgrade(etcd, seen, step.arguments["version"])
+            await _allow_downgrade(etcd, observation, step.arguments["version"])
         case "no-downgrade":
-            await _take_back_downgrade(etcd, seen)
+            await _take_back_downgrade(etcd, observation)
         case other:
             raise ResourceError(f"etcd has no act {other!r}")
 
 
-def _members(seen: Seen) -> list[Endpoint]:
+def _members(observation: EtcdObservation) -> list[Endpoint]:
     """Whom to ask: the leader first if it is known, since the others would ask it too."""
-    pods = dict.fromkeys(pod for pod in (seen.leader, *seen.healthy_pods, *seen.statuses) if pod is not None)
-    places = [place for pod in pods if (place := endpoint(seen.app, seen.world, pod)) is not None]
+    pods = dict.fromkeys(
+        pod for pod in (observation.leader, *observation.healthy_pods, *observation.states) if pod is not None
+    )
+    places = [place for pod in pods if (place := endpoint(observation.app, observation.world, pod)) is not None]
     if not places:
         raise ResourceError("no member answers")
     return places
 
 
-def _anyone(seen: Seen) -> Endpoint:
-    return _members(seen)[0]
+def _anyone(observation: EtcdObservation) -> Endpoint:
+    return _members(observation)[0]
 
 
-async def _in_turn(seen: Seen, change: Callable[[Endpoint], Awaitable[object]]) -> None:
+async def _in_turn(observation: EtcdObservation, change: Callable[[Endpoint], Awaitable[object]]) -> None:
     """Ask one member after the other to change the list, until one does not find its cluster unhealthy.
 
     Each judges by its own connections, and can be wrong for as long as it runs: a message that was under way to a
     member's old address fails late, and marks a peer as silent that speaks again over another connection. Such a
     refusal changed nothing, so the next one can be asked.
     """
-    *others, last = _members(seen)
+    *others, last = _members(observation)
     for place in others:
         try:
             await change(place)
@@ -78,25 +80,25 @@ async def _in_turn(seen: Seen, change: Callable[[Endpoint], Awaitable[object]]) 
     await change(last)
 
 
-async def _add(etcd: Etcd, seen: Seen, peer_url: str) -> None:
+async def _add(etcd: Etcd, observation: EtcdObservation, peer_urls: tuple[str, ...]) -> None:
     try:
-        await _in_turn(seen, lambda place: etcd.add_learner(place, *peer_url.split(",")))
+        await _in_turn(observation, lambda place: etcd.add_learner(place, *peer_urls))
     except Refused as problem:
         if not problem.already_there:
             raise
 
 
-async def _remove(etcd: Etcd, seen: Seen, member: int) -> None:
+async def _remove(etcd: Etcd, observation: EtcdObservation, member: int) -> None:
     try:
-        await _in_turn(seen, lambda place: etcd.remove(place, member))
+        await _in_turn(observation, lambda place: etcd.remove(place, member))
     except Refused as problem:
         if not problem.not_found:
             raise
 
 
-async def _promote(etcd: Etcd, seen: Seen, member: int) -> None:
+async def _promote(etcd: Etcd, observation: EtcdObservation, member: int) -> None:
     try:
-        await _in_turn(seen, lambda place: etcd.promote(place, member))
+        await _in_turn(observation, lambda place: etcd.promote(place, member))
     except Refused as problem:
         if problem.learner_not_ready:
             raise NotYetError("it is not in sync with the leader") from problem
@@ -104,46 +106,48 @@ async def _promote(etcd: Etcd, seen: Seen, member: int) -> None:
             raise
 
 
-async def _lead(etcd: Etcd, seen: Seen, pod: str) -> None:
-    leader = endpoint(seen.app, seen.world, seen.leader) if seen.leader else None
+async def _lead(etcd: Etcd, observation: EtcdObservation, pod: str) -> None:
+    leader = endpoint(observation.app, observation.world, observation.leader) if observation.leader else None
     if leader is None:
         raise ResourceError("no member leads: leadership cannot be moved")
     try:
-        await etcd.move_leader(leader, seen.by_pod[pod].id)
+        await etcd.move_leader(leader, int(observation.members[pod], 16))
     except Refused as problem:
         if problem.not_leader:
-            raise NotYetError(f"{seen.leader} does not lead any more") from problem
+            raise NotYetError(f"{observation.leader} does not lead any more") from problem
         raise
 
 
-async def _free_space(etcd: Etcd, seen: Seen) -> None:
+async def _free_space(etcd: Etcd, observation: EtcdObservation) -> None:
     """Compact to now, defragment one member, the leader last, and let writes in again after the last of them.
 
     One in a pass: a member answers nothing meanwhile, for minutes if it is large, and a pass has its end. What is free
     in its file says whether it is done.
     """
-    asked = _anyone(seen)
+    asked = _anyone(observation)
     try:
         await etcd.compact(asked, await etcd.revision(asked))
     except Refused as problem:
         if not problem.compacted:
             raise
     used = (await etcd.status(asked)).db_size_in_use
-    limit = quota(seen.app)
+    limit = quota(observation.app)
     if used > FULL * limit:
         raise ResourceError(
             f"the database is full with live data: {used} of {limit} bytes",
             hint="delete keys, or raise config.quota (and storage) in git",
         )
     worn = []
-    for pod in sorted(seen.statuses, key=lambda one: (one == seen.leader, one)):
-        if (place := endpoint(seen.app, seen.world, pod)) is not None and _is_worn(await etcd.status(place), limit):
+    for pod in sorted(observation.states, key=lambda one: (one == observation.leader, one)):
+        if (place := endpoint(observation.app, observation.world, pod)) is not None and _is_worn(
+            await etcd.status(place), limit
+        ):
             worn.append(place)
     if worn:
         await etcd.defragment(worn[0])
     if len(worn) > 1:
         return
-    for alarm in seen.alarms:
+    for alarm in alarms_of(observation):
         if alarm.kind == "NOSPACE":
             await etcd.disarm(asked, alarm)
 
@@ -153,19 +157,19 @@ def _is_worn(status: MemberStatus, limit: int) -> bool:
     return status.db_size > FULL * limit or status.db_size - status.db_size_in_use > (1 - FULL) * limit
 
 
-async def _allow_downgrade(etcd: Etcd, seen: Seen, version: str) -> None:
-    if any(status.downgrading_to for status in seen.statuses.values()):
+async def _allow_downgrade(etcd: Etcd, observation: EtcdObservation, version: str) -> None:
+    if any(status.downgrading_to for status in statuses_of(observation).values()):
         return
     try:
-        await etcd.downgrade(_anyone(seen), "enable", version)
+        await etcd.downgrade(_anyone(observation), "enable", version)
     except Refused as problem:
         if not problem.unsupported and "in progress" not in problem.reason:
             raise
 
 
-async def _take_back_downgrade(etcd: Etcd, seen: Seen) -> None:
+async def _take_back_downgrade(etcd: Etcd, observation: EtcdObservation) -> None:
     try:
-        await etcd.downgrade(_anyone(seen), "cancel", "")
+        await etcd.downgrade(_anyone(observation), "cancel", "")
     except Refused as problem:
         if not problem.no_downgrade:
             raise

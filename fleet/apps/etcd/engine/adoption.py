@@ -19,14 +19,18 @@ from fleet.apps.etcd import fitting, names
 from fleet.apps.etcd import found as finding
 from fleet.apps.etcd import kept as keeping
 from fleet.apps.etcd import layout as layouts
-from fleet.apps.etcd.engine.faults import describe
-from fleet.apps.etcd.engine.notes import noted
-from fleet.apps.etcd.engine.observe import ledger_in
+from fleet.apps.etcd.engine.answers import EtcdAnswers
+from fleet.apps.etcd.engine.observe import (
+    EtcdObservation,
+    ledger_in,
+    make_agreement,
+    members_of,
+)
 from fleet.apps.etcd.engine.protocol import Member
-from fleet.apps.etcd.engine.seen import Seen
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.versions import VERSIONS
+from fleet.kit.decide.health import describe
 from fleet.kit.discovery import spec_managers, template_managers
 from fleet.kit.driver import Problem
 from fleet.kit.hold import held, is_held
@@ -74,45 +78,50 @@ def placed(app: Etcd, world: World) -> Placed:
     return Placed(names.laid_out(app, kept), world)
 
 
-def known(placed: Placed, seen: Seen) -> Seen:
-    """What was seen, with members' URLs as etcd itself has them: what a template says of them may have been a guess."""
+def known(placed: Placed, observation: EtcdObservation) -> EtcdObservation:
+    """What was observed, with members' URLs as etcd itself has them: what a template says of them may have been a
+    guess."""
     kept = names.layout(placed.app)
-    if placed.unfit or kept is None or placed.taken or seen.members is None:
-        return replace(seen, unfit=placed.unfit)
-    urls = _urls(seen, kept)
+    members = members_of(observation)
+    if placed.unfit or kept is None or placed.taken or members is None:
+        return replace(observation, unfit=placed.unfit)
+    urls = _urls(observation, kept)
     if isinstance(urls, Problem):
-        return replace(seen, unfit=urls)
-    return replace(seen, app=names.laid_out(placed.app, replace(kept, peer_url=urls[0], client_url=urls[1])))
+        return replace(observation, unfit=urls)
+    app = names.laid_out(placed.app, replace(kept, peer_url=urls[0], client_url=urls[1]))
+    return replace(observation, app=app, agreement=make_agreement(app, members))
 
 
-def adopted(seen: Seen, images: Mapping[str, str]) -> Decision | None:
+def adopted(observation: EtcdObservation, answers: EtcdAnswers) -> Decision | None:
     """None once it is taken over, and for an app that is made anew."""
-    if seen.app.adoption is None:
+    if observation.app.adoption is None:
         return None
-    if seen.ledger is not None and seen.ledger.layout and seen.ledger.identity:
+    if observation.ledger is not None and observation.ledger.layout and observation.ledger.identity:
         return None
-    if (refusal := _before_asking(seen)) is not None:
+    if (refusal := _before_asking(observation)) is not None:
         return refusal
-    waiting = _waits(seen)
-    return _after_asking(seen) or waiting or _otherwise(seen, images) or _take(seen)
+    waiting = _waits(observation)
+    return (
+        _after_asking(observation) or waiting or _otherwise(observation, answers.images) or _take(observation, answers)
+    )
 
 
-def conditions(seen: Seen, pending: Pending | None = None) -> tuple[tuple[str, str, str, str], ...]:
+def conditions(observation: EtcdObservation, pending: Pending | None = None) -> tuple[tuple[str, str, str, str], ...]:
     """`Adopted`, and what is still to come with the next restart; `pending` is what does beside labels and files."""
-    kept, found = names.layout(seen.app), seen.stateful_set
-    if seen.app.adoption is None:
+    kept, found = names.layout(observation.app), observation.stateful_set
+    if observation.app.adoption is None:
         return ()
-    if kept is None or found is None or seen.ledger is None or not seen.ledger.identity:
+    if kept is None or found is None or observation.ledger is None or not observation.ledger.identity:
         return (("Adopted", "False", "NotTaken", "nothing was taken over or changed"),)
     others = spec_managers(found)
     also = f"; fields of it are still managed by {', '.join(others)}" if others else ""
-    taken = f"StatefulSet {kept.stateful_set} is run as it was found, cluster {seen.ledger.identity}{also}"
-    return (("Adopted", "True", "TakenOver", taken), _converged(seen, found, pending))
+    taken = f"StatefulSet {kept.stateful_set} is run as it was found, cluster {observation.ledger.identity}{also}"
+    return (("Adopted", "True", "TakenOver", taken), _converged(observation, found, pending))
 
 
-def let_go(seen: Seen) -> Decision | None:
+def let_go(observation: EtcdObservation) -> Decision | None:
     """Who was named only after it was taken over, or came back since, gives up its fields now."""
-    found, taken = seen.stateful_set, seen.app.adoption
+    found, taken = observation.stateful_set, observation.app.adoption
     others = set(taken.take_from) & set(spec_managers(found)) if taken and found else set()
     if found is None or not others:
         return None
@@ -120,9 +129,9 @@ def let_go(seen: Seen) -> Decision | None:
     return step(State.PROGRESSING, "Adopting", note, Take(found, None, tuple(sorted(others)), "TakenFrom", note))
 
 
-def owned_by_others(seen: Seen) -> Decision | None:
+def owned_by_others(observation: EtcdObservation) -> Decision | None:
     """The first roll changes the template: not while it is somebody else's."""
-    theirs = template_managers(seen.stateful_set) if seen.stateful_set else ()
+    theirs = template_managers(observation.stateful_set) if observation.stateful_set else ()
     if not theirs:
         return None
     return blocked(
@@ -132,39 +141,45 @@ def owned_by_others(seen: Seen) -> Decision | None:
     )
 
 
-def as_found(seen: Seen) -> bool:
+def as_found(observation: EtcdObservation) -> bool:
     """Whether members are still set up by what was found: no roll since, so they do not read our files.
 
     What was given back before may carry a mark of ours from then.
     """
-    found, kept = seen.stateful_set, names.layout(seen.app)
+    found, kept = observation.stateful_set, names.layout(observation.app)
     return kept is not None and found is not None and template_of(found) == kept.baseline.get("mark", "")
 
 
-def late(seen: Seen) -> list[str]:
+def late(observation: EtcdObservation) -> list[str]:
     """Pods that are still as they were found, while the first roll goes through the others."""
-    kept = names.layout(seen.app)
-    pods = {pod: seen.world.pod(pod) for pod in seen.pods} if kept is not None else {}
+    kept = names.layout(observation.app)
+    pods = {pod: observation.world.pod(pod) for pod in observation.pods} if kept is not None else {}
     mark = kept.baseline.get("mark", "") if kept is not None else ""
     return [pod for pod, found in pods.items() if found is not None and template_of(found) == mark]
 
 
-def changes_over(seen: Seen) -> bool:
+def changes_over(observation: EtcdObservation) -> bool:
     """Whether a pod that is made now may be made as others had it: then nobody can join."""
-    found = seen.stateful_set
-    return names.layout(seen.app) is not None and found is not None and (bool(late(seen)) or under_way(found))
+    found = observation.stateful_set
+    return (
+        names.layout(observation.app) is not None
+        and found is not None
+        and (bool(late(observation)) or under_way(found))
+    )
 
 
-def _converged(seen: Seen, found: Object, pending: Pending | None) -> tuple[str, str, str, str]:
+def _converged(observation: EtcdObservation, found: Object, pending: Pending | None) -> tuple[str, str, str, str]:
     current = template_of(found)
-    late = [pod for pod in seen.pods if as_found(seen) or template_of(seen.world.pod(pod)) != current]
+    late = [
+        pod for pod in observation.pods if as_found(observation) or template_of(observation.world.pod(pod)) != current
+    ]
     if not late and pending is None:
         return ("Converged", "True", "Rolled", "members read the operator's files, and pods carry the app's labels")
     if not late and pending is not None and pending.reason != "NextRoll":
         return ("Converged", "False", *pending)
     labels = "pods get the app's labels; members read files instead of flags, which members that join need"
     waits = "; ".join([*([labels] if late else []), *([pending.words] if pending else [])])
-    return ("Converged", "False", "NextRoll", f"at the next roll (`fleet roll {seen.app.name}`): {waits}")
+    return ("Converged", "False", "NextRoll", f"at the next roll (`fleet roll {observation.app.name}`): {waits}")
 
 
 def _wanted_set(app: Etcd) -> str:
@@ -182,11 +197,11 @@ def _texts(world: World) -> Find:
     return find
 
 
-def _urls(seen: Seen, kept: Layout) -> tuple[str, str] | Problem:
+def _urls(observation: EtcdObservation, kept: Layout) -> tuple[str, str] | Problem:
     """The pattern of all members' peer URLs, and of their client URLs where these name the pod."""
     peers, clients = set(), set()
-    for member in seen.members or ():
-        pod = _pod_of(seen, member)
+    for member in members_of(observation) or ():
+        pod = _pod_of(observation, member)
         if pod is None:
             return Problem(
                 "members",
@@ -203,90 +218,95 @@ def _urls(seen: Seen, kept: Layout) -> tuple[str, str] | Problem:
     return peers.pop(), clients.pop() if len(clients) == 1 else kept.client_url
 
 
-def _pod_of(seen: Seen, member: Member) -> str | None:
+def _pod_of(observation: EtcdObservation, member: Member) -> str | None:
     hosts = {(urlsplit(url).hostname or "").partition(".")[0] for url in member.peer_urls}
-    return next((pod for pod in seen.pods if pod == member.name or pod in hosts), None)
+    return next((pod for pod in observation.pods if pod == member.name or pod in hosts), None)
 
 
-def _before_asking(seen: Seen) -> Decision | None:
+def _before_asking(observation: EtcdObservation) -> Decision | None:
     """What the objects alone say against it."""
-    app, found = seen.app, seen.world.get("StatefulSet", _wanted_set(seen.app))
+    app, found = observation.app, observation.world.get("StatefulSet", _wanted_set(observation.app))
     if found is None:
-        return blocked("NothingToAdopt", f"{seen.unfit.message if seen.unfit else 'nothing is there'}")
+        return blocked("NothingToAdopt", f"{observation.unfit.message if observation.unfit else 'nothing is there'}")
     if (objection := fitting.claims(app, found)) is not None:
         return blocked(*objection)
-    if seen.unfit is not None:
-        what, why = found["metadata"]["name"], f"{seen.unfit.field}: {seen.unfit.message}"
+    if observation.unfit is not None:
+        what, why = found["metadata"]["name"], f"{observation.unfit.field}: {observation.unfit.message}"
         return blocked("CannotAdopt", f"StatefulSet {what} cannot be taken over: {why}")
     kept = names.layout(app)
     objection = fitting.differences(app, found, tls=kept.tls if kept is not None else None)
     return blocked(*objection) if objection is not None else None
 
 
-def _waits(seen: Seen) -> Decision | None:
+def _waits(observation: EtcdObservation) -> Decision | None:
     """Who does not answer may be anybody: nothing is compared with half of the members."""
-    silent = [f"{pod}: {describe(seen, pod)}" for pod in seen.pods if pod not in seen.statuses]
+    silent = [f"{pod}: {describe(observation, pod)}" for pod in observation.pods if pod not in observation.states]
     if silent:
         return wait(State.UNCERTAIN, "Adopting", f"not all members answer, so none is touched: {'; '.join(silent)}", 2)
-    if seen.members is None:
+    if observation.agreement is None:
         return wait(State.UNCERTAIN, "Adopting", "the members have no leader, so none is touched", 2)
-    if unwell := [f"{pod}: {describe(seen, pod)}" for pod in seen.pods if not seen.healthy(pod)]:
+    if unwell := [
+        f"{pod}: {describe(observation, pod)}" for pod in observation.pods if not observation.is_healthy(pod)
+    ]:
         return wait(
             State.UNCERTAIN, "Adopting", f"not all members are well, so none is touched: {'; '.join(unwell)}", 2
         )
     return None
 
 
-def _after_asking(seen: Seen) -> Decision | None:
+def _after_asking(observation: EtcdObservation) -> Decision | None:
     """What the members themselves say against it."""
-    wanted = seen.app.adoption.identity if seen.app.adoption else ""
-    identities = {pod: f"{status.cluster_id:x}" for pod, status in sorted(seen.statuses.items())}
+    wanted = observation.app.adoption.identity if observation.app.adoption else ""
+    identities = {pod: state.identity for pod, state in sorted(observation.states.items())}
     told = ", ".join(f"{pod} of {identity}" for pod, identity in identities.items())
     if len(set(identities.values())) > 1:
         return blocked("SplitBrain", f"the pods are members of different clusters ({told}); nothing is changed")
     if identities and set(identities.values()) != {wanted}:
         return blocked("OtherCluster", f"git means cluster {wanted}, and these are {told}; nothing is changed")
-    series = {".".join(map(str, release(one.version).series)) for one in seen.statuses.values()}
+    series = {".".join(map(str, release(state.version).series)) for state in observation.states.values()}
     if series - set(VERSIONS.series):
         runs = ", ".join(sorted(series - set(VERSIONS.series)))
         return blocked("VersionOutOfRange", f"etcd {runs} runs, and this operator knows {', '.join(VERSIONS.series)}")
-    wanted_series = ".".join(map(str, release(seen.app.version).series))
+    wanted_series = ".".join(map(str, release(observation.app.version).series))
     if series and series != {wanted_series}:
         runs = ", ".join(sorted(series))
         return blocked(
-            "NotAsDescribed", f"etcd {runs} runs, and git says {seen.app.version}: take it over as it is first"
+            "NotAsDescribed", f"etcd {runs} runs, and git says {observation.app.version}: take it over as it is first"
         )
-    if seen.members is not None and len(seen.members) != len(seen.pods):
+    members = members_of(observation)
+    if members is not None and len(members) != len(observation.pods):
         return blocked(
             "NotAsDescribed",
-            f"etcd has {count_noun(len(seen.members), 'member')} in {count_noun(len(seen.pods), 'pod')}",
+            f"etcd has {count_noun(len(members), 'member')} in {count_noun(len(observation.pods), 'pod')}",
         )
     return None
 
 
-def _otherwise(seen: Seen, images: Mapping[str, str]) -> Decision | None:
+def _otherwise(observation: EtcdObservation, images: Mapping[str, str]) -> Decision | None:
     """What git says of members that are certainly the ones it means, and is not so."""
-    found, kept = seen.stateful_set, names.layout(seen.app)
-    claims = [claim for pod in seen.pods if (claim := seen.claim_of(pod)) is not None]
+    found, kept = observation.stateful_set, names.layout(observation.app)
+    claims = [claim for pod in observation.pods if (claim := observation.claim_of(pod)) is not None]
     beside = fitting.Beside(claims, images)
-    objection = fitting.otherwise(seen.app, found, kept, beside) if found is not None and kept is not None else None
+    objection = (
+        fitting.otherwise(observation.app, found, kept, beside) if found is not None and kept is not None else None
+    )
     return blocked(*objection) if objection is not None else None
 
 
-def _take(seen: Seen) -> Decision:
-    app, found, kept = seen.app, seen.stateful_set, names.layout(seen.app)
+def _take(observation: EtcdObservation, answers: EtcdAnswers) -> Decision:
+    app, found, kept = observation.app, observation.stateful_set, names.layout(observation.app)
     assert found is not None and kept is not None and app.adoption is not None  # noqa: S101 - looked at above
-    identity = next(f"{status.cluster_id:x}" for status in seen.statuses.values())
-    places = {pod: MemberRecord("settled", f"{member.id:x}") for pod, member in seen.by_pod.items()}
+    identity = next(iter(observation.identities))
+    places = {pod: MemberRecord("settled", member) for pod, member in observation.members.items()}
     ledger = Ledger("", places, layout=layouts.write(kept))
     message = f"StatefulSet {kept.stateful_set} is taken over as it runs"
-    if seen.ledger != ledger:
-        return step(State.PROGRESSING, "Adopting", message, noted(seen, ledger))
+    if observation.ledger != ledger:
+        return step(State.PROGRESSING, "Adopting", message, answers.record(observation, ledger))
     labels = keeping.labels(app)
     there = found["metadata"].get("labels") or {}
     others = set(app.adoption.take_from) & set(spec_managers(found))
-    if not is_held(found, seen.replicas) or others or labels.items() - there.items():
-        annotations, spec = held(found, seen.replicas)
+    if not is_held(found, observation.replicas) or others or labels.items() - there.items():
+        annotations, spec = held(found, observation.replicas)
         manifest = {
             "apiVersion": "apps/v1",
             "kind": "StatefulSet",
@@ -302,5 +322,8 @@ def _take(seen: Seen) -> Decision:
         return step(State.PROGRESSING, "Adopting", message, taking)
     note = f"cluster {identity} with {count_noun(len(places), 'member')} is taken over: no pod was touched"
     return step(
-        State.PROGRESSING, "Adopting", message, noted(seen, replace(ledger, identity=identity), "Adopted", note)
+        State.PROGRESSING,
+        "Adopting",
+        message,
+        answers.record(observation, replace(ledger, identity=identity), "Adopted", note),
     )

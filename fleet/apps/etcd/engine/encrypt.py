@@ -13,75 +13,77 @@ from fleet.apps.etcd import kept as keeping
 from fleet.apps.etcd import layout as layouts
 from fleet.apps.etcd import names, secured
 from fleet.apps.etcd.engine.adoption import Pending, as_found, late
-from fleet.apps.etcd.engine.change import Images, rolling
-from fleet.apps.etcd.engine.faults import unwell
-from fleet.apps.etcd.engine.notes import noted
-from fleet.apps.etcd.engine.seen import Seen, ledger_of, set_of
+from fleet.apps.etcd.engine.answers import EtcdAnswers
+from fleet.apps.etcd.engine.observe import EtcdObservation, members_by_pod
 from fleet.apps.etcd.layout import Layout
-from fleet.kit import names as kit_names
 from fleet.kit import roll
+from fleet.kit.decide.health import describe_unwell
+from fleet.kit.decide.roll import plan_roll
 from fleet.kit.driver import Refusal
+from fleet.kit.observation import in_order, ledger_of, set_of
 from fleet.kit.step import Act, Decision, State, blocked, step
 from fleet.kit.world import template_of
 
 TOO_OLD = "serves clients with TLS and without on one port only from 3.4.25 and 3.5.8 on"
 
 
-def is_wanted(seen: Seen) -> bool:
+def is_wanted(observation: EtcdObservation) -> bool:
     """Git asks for it, and members can have it now."""
-    kept = names.layout(seen.app)
-    if kept is None or kept.tls or not seen.app.tls.enabled:
+    kept = names.layout(observation.app)
+    if kept is None or kept.tls or not observation.app.tls.enabled:
         return False
-    return bool(kept.secured) or all(secured.serves_both(status.version) for status in seen.statuses.values())
+    return bool(kept.secured) or all(secured.serves_both(state.version) for state in observation.states.values())
 
 
-def begun(seen: Seen, images: Images, trust: str) -> Decision | None:
+def begun(observation: EtcdObservation, answers: EtcdAnswers) -> Decision | None:
     """Before a roll: what it is to bring is noted, and members are known by what they will listen on."""
-    kept = names.layout(seen.app)
+    kept = names.layout(observation.app)
     if kept is None or kept.tls:
         return None
-    if kept.secured and not seen.app.tls.enabled:
-        return _taken_back(seen, kept)
-    if not seen.app.tls.enabled or not (kept.secured or is_wanted(seen)):
-        return _too_old(seen, kept, images, trust) if seen.app.tls.enabled else None
+    if kept.secured and not observation.app.tls.enabled:
+        return _taken_back(observation, kept, answers)
+    if not observation.app.tls.enabled or not (kept.secured or is_wanted(observation)):
+        return _too_old(observation, kept, answers) if observation.app.tls.enabled else None
     if kept.secured not in ("", "open", "closing"):
         return None
-    if unwell(seen):
+    if describe_unwell(observation):
         return None  # whoever comes next says who is waited for
     if not kept.secured:
         note = "members get certificates, and serve clients with and without TLS"
-        return _noted(seen, replace(kept, secured="opening"), "TLSOpening", note)
-    if not _rolls(seen, images, trust):
+        return _noted(observation, answers, replace(kept, secured="opening"), "TLSOpening", note)
+    if not _rolls(observation, answers):
         return None
     if kept.secured == "open":
         note = "with this roll clients without TLS are shut out, and members speak TLS with each other"
-        return _noted(seen, secured.closing(kept, set_of(seen)["spec"]["template"]), "TLSClosing", note)
-    return _known_as(seen, {pod: names.peer_urls(seen.app, pod) for pod in seen.voters})
+        return _noted(
+            observation, answers, secured.closing(kept, set_of(observation)["spec"]["template"]), "TLSClosing", note
+        )
+    return _known_as(observation, {pod: names.peer_urls(observation.app, pod) for pod in observation.voters})
 
 
-def ended(seen: Seen) -> Decision | None:
+def ended(observation: EtcdObservation, answers: EtcdAnswers) -> Decision | None:
     """When nothing is left to roll: all members are through, so what they have now is what everybody uses."""
-    kept = names.layout(seen.app)
-    if kept is None or not seen.app.tls.enabled or unwell(seen):
+    kept = names.layout(observation.app)
+    if kept is None or not observation.app.tls.enabled or describe_unwell(observation):
         return None
     if kept.secured == "opening":
         note = "all members serve clients with TLS; those without it are served until the next roll"
-        return _noted(seen, secured.opened(kept), "TLSOpen", note)
+        return _noted(observation, answers, secured.opened(kept), "TLSOpen", note)
     if kept.secured != "closing":
         return None
     after = secured.closed(kept)
-    app = names.laid_out(seen.app, after)
-    moved = _known_as(seen, {pod: names.peer_urls(app, pod) for pod in seen.voters})
-    return moved or _noted(seen, after, "TLSClosed", "clients and members are served with TLS alone")
+    app = names.laid_out(observation.app, after)
+    moved = _known_as(observation, {pod: names.peer_urls(app, pod) for pod in observation.voters})
+    return moved or _noted(observation, answers, after, "TLSClosed", "clients and members are served with TLS alone")
 
 
-def pending(seen: Seen) -> Pending | None:
+def pending(observation: EtcdObservation) -> Pending | None:
     """What of it is still to come."""
-    kept = names.layout(seen.app)
-    if kept is None or kept.tls or kept.secured == "closed" or not (seen.app.tls.enabled or kept.secured):
+    kept = names.layout(observation.app)
+    if kept is None or kept.tls or kept.secured == "closed" or not (observation.app.tls.enabled or kept.secured):
         return None
-    if not kept.secured and not is_wanted(seen):
-        return Pending("NeedsUpgrade", f"TLS comes after an upgrade: etcd {seen.oldest_version or ''} {TOO_OLD}")
+    if not kept.secured and not is_wanted(observation):
+        return Pending("NeedsUpgrade", f"TLS comes after an upgrade: etcd {observation.oldest_version or ''} {TOO_OLD}")
     if kept.secured == "open":
         words = "clients without TLS are still served and members speak without it to each other; both end then"
         return Pending("NextRoll", words)
@@ -90,18 +92,26 @@ def pending(seen: Seen) -> Pending | None:
     return Pending("Rolling", "TLS: members get certificates, and serve clients with and without it")
 
 
-def _rolls(seen: Seen, images: Images, trust: str) -> bool:
+def _rolls(observation: EtcdObservation, answers: EtcdAnswers) -> bool:
     """Whether members are to get another template than they have."""
-    current = rolling(seen, images, trust)
+    current = plan_roll(observation, answers)
     return not isinstance(current, Refusal) and (template_of(current.found) != current.mark or bool(current.old()))
 
 
-def _taken_back(seen: Seen, kept: Layout) -> Decision:
+def _taken_back(observation: EtcdObservation, kept: Layout, answers: EtcdAnswers) -> Decision:
     """Only as long as no pod was touched: clients may have come to rely on it since."""
-    untouched = as_found(seen) and not roll.under_way(set_of(seen)) and set(late(seen)) == set(seen.pods)
+    untouched = (
+        as_found(observation)
+        and not roll.under_way(set_of(observation))
+        and set(late(observation)) == set(observation.pods)
+    )
     if kept.secured == "opening" and untouched:
         return _noted(
-            seen, replace(kept, secured=""), "TLSTakenBack", "git does not want TLS any more: nothing changed"
+            observation,
+            answers,
+            replace(kept, secured=""),
+            "TLSTakenBack",
+            "git does not want TLS any more: nothing changed",
         )
     return blocked(
         "StaysEncrypted",
@@ -110,19 +120,20 @@ def _taken_back(seen: Seen, kept: Layout) -> Decision:
     )
 
 
-def _too_old(seen: Seen, kept: Layout, images: Images, trust: str) -> Decision | None:
+def _too_old(observation: EtcdObservation, kept: Layout, answers: EtcdAnswers) -> Decision | None:
     """An upgrade that git asks for goes first."""
-    goes_first = not keeping.as_it_was(seen.app, kept) if as_found(seen) else _rolls(seen, images, trust)
+    goes_first = not keeping.as_it_was(observation.app, kept) if as_found(observation) else _rolls(observation, answers)
     if goes_first:
         return None
-    runs = ", ".join(sorted({status.version for status in seen.statuses.values()}))
+    runs = ", ".join(sorted({state.version for state in observation.states.values()}))
     return blocked("NeedsUpgrade", f"TLS waits: etcd {runs} {TOO_OLD}. Upgrade first, by a `version` in git")
 
 
-def _known_as(seen: Seen, urls: dict[str, tuple[str, ...]]) -> Decision | None:
+def _known_as(observation: EtcdObservation, urls: dict[str, tuple[str, ...]]) -> Decision | None:
     """One member's peer URLs after the other; None when all are as wanted."""
-    for pod, wanted in sorted(urls.items(), key=lambda one: kit_names.ordinal(one[0])):
-        member = seen.by_pod[pod]
+    for pod in in_order(urls):
+        wanted = urls[pod]
+        member = members_by_pod(observation)[pod]
         if set(member.peer_urls) != set(wanted):
             note = f"{pod} is known to the others as {', '.join(wanted)}"
             arguments = {"member": member.id, "peer_urls": ",".join(wanted)}
@@ -130,8 +141,8 @@ def _known_as(seen: Seen, urls: dict[str, tuple[str, ...]]) -> Decision | None:
     return None
 
 
-def _noted(seen: Seen, kept: Layout, reason: str, note: str) -> Decision:
+def _noted(observation: EtcdObservation, answers: EtcdAnswers, kept: Layout, reason: str, note: str) -> Decision:
     """The files follow from what is noted, so they are written with it."""
-    after = replace(seen, app=names.laid_out(seen.app, kept))
-    ledger = replace(ledger_of(seen), layout=layouts.write(kept))
-    return step(State.PROGRESSING, "Encrypting", note, noted(after, ledger, reason, note))
+    after = replace(observation, app=names.laid_out(observation.app, kept))
+    ledger = replace(ledger_of(observation), layout=layouts.write(kept))
+    return step(State.PROGRESSING, "Encrypting", note, answers.record(after, ledger, reason, note))

@@ -14,10 +14,9 @@ from fleet.apps.etcd.backup.plan import PLAN
 from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.engine import adoption, encrypt
 from fleet.apps.etcd.engine.act import act
-from fleet.apps.etcd.engine.change import chosen_image, image_in, images_of
-from fleet.apps.etcd.engine.decide import OPERATOR, at_rest, concerns
-from fleet.apps.etcd.engine.faults import describe
-from fleet.apps.etcd.engine.observe import observe
+from fleet.apps.etcd.engine.answers import OPERATOR, etcd_answers
+from fleet.apps.etcd.engine.decide import at_rest, concerns
+from fleet.apps.etcd.engine.observe import EtcdObservation, alarms_of, observe
 from fleet.apps.etcd.engine.protocol import Etcd as Protocol
 from fleet.apps.etcd.engine.secrets import (
     authorities,
@@ -27,13 +26,14 @@ from fleet.apps.etcd.engine.secrets import (
     own_pair,
     secrets,
 )
-from fleet.apps.etcd.engine.seen import Seen
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit import names as kit_names
+from fleet.kit.answers import image_in, images_of
 from fleet.kit.backup import stores
 from fleet.kit.backup.outcome import backed_up, newest
 from fleet.kit.backup.schedule import cron_job
 from fleet.kit.certificates import Pair, client_context, found_context
+from fleet.kit.decide.health import describe
 from fleet.kit.engine import Allowed, Report
 from fleet.kit.order import Concern, Concerns
 from fleet.kit.permissions import DEFAULT, Permissions
@@ -77,78 +77,79 @@ class EtcdEngine:
     def keys(self, app: Etcd, world: World) -> tuple[str, ...]:
         return names_of_keys(app if app.adoption is None else adoption.placed(app, world).app)
 
-    async def observe(self, app: Etcd, world: World) -> Seen:
+    async def observe(self, app: Etcd, world: World) -> EtcdObservation:
         return self.judged(await self._observed(app, world))
 
-    async def _observed(self, app: Etcd, world: World) -> Seen:
+    async def _observed(self, app: Etcd, world: World) -> EtcdObservation:
         if app.adoption is None:
             return await observe(app, world, await self._connected(app, world))
         placed = adoption.placed(app, world)
         etcd = None if placed.unfit else await self._connected(placed.app, placed.world)
         return adoption.known(placed, await observe(placed.app, placed.world, etcd))
 
-    def judged(self, seen: Seen) -> Seen:
+    def judged(self, observation: EtcdObservation) -> EtcdObservation:
         """With what the operator's owner does not allow. What members run already came from whoever may make them."""
-        own = {one for one in [seen.app.image] if one and DRIVER.version_in(one, self._images) is not None}
-        barred = self._permissions.problems(seen.app, [*own, *images_of(seen)])
-        return replace(seen, barred=barred, origins=self._permissions.restores)
+        own = {one for one in [observation.app.image] if one and DRIVER.version_in(one, self._images) is not None}
+        barred = self._permissions.problems(observation.app, [*own, *images_of(observation)])
+        judged: EtcdObservation = replace(observation, barred=barred, origins=self._permissions.restores)
+        return judged
 
-    def attachments(self, seen: Seen) -> list[Object]:
-        app, version = seen.app, seen.oldest_version
-        founded = seen.ledger is not None and seen.ledger.identity
-        if app.backup is None or not founded or version is None or stores.problems(app) or seen.barred:
+    def attachments(self, observation: EtcdObservation) -> list[Object]:
+        app, version = observation.app, observation.oldest_version
+        founded = observation.ledger is not None and observation.ledger.identity
+        if app.backup is None or not founded or version is None or stores.problems(app) or observation.barred:
             return []
         job = cron_job(
             PLAN,
             app,
             app.backup,
-            image=chosen_image(seen, app, self._images),
+            image=etcd_answers(self._images).image(observation, app),
             operator_image=self._images.get(OPERATOR, ""),
             version=version,
-            identity=seen.ledger.identity if seen.ledger else "",
+            identity=observation.ledger.identity if observation.ledger else "",
         )
         return [job]
 
-    def concerns(self, seen: Seen) -> Concerns:
-        held = authorities(seen.app, seen.world) if names.certified(seen.app) else None
-        made = concerns(seen, self._images, held.trust if held else "")
-        if not (problems := seen.bars("image")):
+    def concerns(self, observation: EtcdObservation) -> Concerns:
+        held = authorities(observation.app, observation.world) if names.certified(observation.app) else None
+        made = concerns(observation, self._images, held.trust if held else "")
+        if not (problems := observation.barred_fields("image")):
             return made
         refused = blocked("NotAllowed", "; ".join(map(str, problems)))
-        if seen.stateful_set is None or seen.ledger is None or not seen.ledger.identity:
+        if observation.stateful_set is None or observation.ledger is None or not observation.ledger.identity:
             return {**made, Concern.ADOPTION: (lambda: refused,)}
         return {**made, Concern.REVIVAL: (), Concern.ROLL: (lambda: refused,)}  # members are looked after as they are
 
-    def at_rest(self, seen: Seen) -> Decision:
-        return at_rest(seen)
+    def at_rest(self, observation: EtcdObservation) -> Decision:
+        return at_rest(observation)
 
-    async def act(self, seen: Seen, step: Act, allowed: Allowed) -> None:
-        etcd = await self._connected(seen.app, seen.world)
+    async def act(self, observation: EtcdObservation, step: Act, allowed: Allowed) -> None:
+        etcd = await self._connected(observation.app, observation.world)
         if etcd is not None:
-            await act(etcd.guarded(allowed), seen, step)
+            await act(etcd.guarded(allowed), observation, step)
 
-    def report(self, seen: Seen, last_backup: LastBackup | None) -> Report:
-        members = tuple(_member(seen, pod) for pod in sorted(_all(seen), key=kit_names.ordinal))
+    def report(self, observation: EtcdObservation, last_backup: LastBackup | None) -> Report:
+        members = tuple(_member(observation, pod) for pod in sorted(_all(observation), key=kit_names.ordinal))
         return Report(
-            version=seen.oldest_version,
-            desired_version=self._desired(seen),
+            version=observation.oldest_version,
+            desired_version=self._desired(observation),
             image_template=DRIVER.image_template(self._images),
             members=members,
-            wanted=seen.app.members,
-            leader=seen.leader,
-            identity=(seen.ledger.identity or None) if seen.ledger else None,
-            available=seen.is_served,
-            last_backup=newest(seen.world.all("Pod"), last_backup),
+            wanted=observation.app.members,
+            leader=observation.leader,
+            identity=(observation.ledger.identity or None) if observation.ledger else None,
+            available=observation.is_served,
+            last_backup=newest(observation.world.all("Pod"), last_backup),
             conditions=(
-                *_backup_conditions(seen, last_backup),
-                *adoption.conditions(seen, encrypt.pending(seen)),
-                *_rolled(seen),
+                *_backup_conditions(observation, last_backup),
+                *adoption.conditions(observation, encrypt.pending(observation)),
+                *_rolled(observation),
             ),
         )
 
-    def _desired(self, seen: Seen) -> str:
-        had = DRIVER.version_in(chosen_image(seen, seen.app, self._images), self._images)
-        return had if had is not None and release(had).patch is not None else seen.app.version
+    def _desired(self, observation: EtcdObservation) -> str:
+        had = DRIVER.version_in(etcd_answers(self._images).image(observation, observation.app), self._images)
+        return had if had is not None and release(had).patch is not None else observation.app.version
 
     def data_of(self, app: Etcd, world: World) -> list[Object]:
         prefix = f"{kit_names.DATA}-{app.name}-"  # of members that were taken over none: their volumes stay
@@ -202,56 +203,52 @@ def _pair(found: Mapping[str, bytes]) -> Pair:
     return Pair(found["tls.crt"], found["tls.key"])
 
 
-def _backup_conditions(seen: Seen, known: LastBackup | None) -> tuple[tuple[str, str, str, str], ...]:
-    if seen.app.backup is None:
+def _backup_conditions(observation: EtcdObservation, known: LastBackup | None) -> tuple[tuple[str, str, str, str], ...]:
+    if observation.app.backup is None:
         return ()
-    if problems := [*stores.problems(seen.app), *seen.bars("backup.to")]:
+    if problems := [*stores.problems(observation.app), *observation.barred_fields("backup.to")]:
         return (("BackedUp", "False", "CannotBackUp", "; ".join(map(str, problems))),)
-    pods = seen.world.all("Pod")
-    return (backed_up(seen.world.all("Job"), pods, newest(pods, known)),)
+    pods = observation.world.all("Pod")
+    return (backed_up(observation.world.all("Job"), pods, newest(pods, known)),)
 
 
-def _rolled(seen: Seen) -> tuple[tuple[str, str, str, str], ...]:
+def _rolled(observation: EtcdObservation) -> tuple[tuple[str, str, str, str], ...]:
     """Whether every member was restarted for the last `fleet roll`, whose word is the message."""
-    word = seen.app.roll
+    word = observation.app.roll
     if not word:
         return ()
-    pods = [seen.world.pod(pod) or {"metadata": {}} for pod in seen.pods]
+    pods = [observation.world.pod(pod) or {"metadata": {}} for pod in observation.pods]
     through = all((pod["metadata"].get("annotations") or {}).get(ROLL) == word for pod in pods)
     return (("Rolled", "True" if through else "False", "Rolled" if through else "Rolling", word),)
 
 
-def _all(seen: Seen) -> set[str]:
-    return {*seen.pods, *seen.by_pod}
+def _all(observation: EtcdObservation) -> set[str]:
+    return {*observation.pods, *observation.members}
 
 
-def _member(seen: Seen, pod: str) -> MemberStatus:
-    status, member = seen.statuses.get(pod), seen.by_pod.get(pod)
-    top = max((one.raft_index for one in seen.statuses.values()), default=0)
-    lag = top - status.raft_applied_index if status else 0
-    role = None
-    if status is not None:
-        role = "learner" if status.is_learner else "leader" if status.leads else "follower"
-    identity = member.id if member else status.member_id if status else None
+def _member(observation: EtcdObservation, pod: str) -> MemberStatus:
+    state = observation.states.get(pod)
+    lag = observation.lag(pod) if state is not None else 0
+    identity = observation.members.get(pod) or (state.member if state is not None else None)
     return MemberStatus(
         name=pod,
-        id=f"{identity:x}" if identity is not None else None,
-        role=role,
-        version=status.version if status else None,
-        image=image_in(seen, seen.world.pod(pod) or {}) or None,
-        ready=seen.healthy(pod),
-        state=_state(seen, pod),
+        id=identity,
+        role=state.role if state is not None else None,
+        version=state.version if state is not None else None,
+        image=image_in(observation, observation.world.pod(pod) or {}) or None,
+        ready=observation.is_healthy(pod),
+        state=_state(observation, pod),
         lag=lag if lag > NOTED_LAG else None,
-        alarms=tuple(sorted(alarm.kind for alarm in seen.alarms if alarm.member_id == identity)),
-        volume=kit_names.claim(seen.app, pod) if seen.claim_of(pod) else None,
+        alarms=tuple(sorted(alarm.kind for alarm in alarms_of(observation) if f"{alarm.member_id:x}" == identity)),
+        volume=kit_names.claim(observation.app, pod) if observation.claim_of(pod) else None,
     )
 
 
-def _state(seen: Seen, pod: str) -> Any:
-    if kit_names.ordinal(pod) >= seen.app.members:
+def _state(observation: EtcdObservation, pod: str) -> Any:
+    if kit_names.ordinal(pod) >= observation.app.members:
         return "leaving"
-    if seen.healthy(pod):
+    if observation.is_healthy(pod):
         return "running"
-    if pod in seen.learners or seen.ledger is None or not seen.ledger.identity:
+    if pod in observation.learners or observation.ledger is None or not observation.ledger.identity:
         return "joining"
-    return "failed" if "ended" in describe(seen, pod) else "unknown"
+    return "failed" if "ended" in describe(observation, pod) else "unknown"

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from fleet.apps.etcd import names
-from fleet.apps.etcd.engine.protocol import Endpoint, Member, MemberStatus, Refused, Unreachable
+from fleet.apps.etcd.driver import DRIVER
+from fleet.apps.etcd.engine.protocol import Alarm, Endpoint, Member, MemberStatus, Refused, Unreachable
 from fleet.apps.etcd.engine.protocol import Etcd as Protocol
-from fleet.apps.etcd.engine.seen import Seen
+from fleet.apps.etcd.files import quota
 from fleet.apps.etcd.kept import labels
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit import members as ledgers
 from fleet.kit import names as kit_names
 from fleet.kit.members import LEDGER, Ledger
+from fleet.kit.observation import Agreement, MemberState, Observation, RoleSpec, Silence, role_spec
 from fleet.kit.world import Object, World, address
+
+EtcdObservation = Observation[Etcd]
+BEHIND = 5_000  # entries of the log; a member that is further behind is not in step
+FULL = 0.9  # of the quota in use: above it, a smaller file would be full again at once
 
 
 def endpoint(app: Etcd, world: World, pod: str) -> Endpoint | None:
@@ -29,9 +37,10 @@ def ledger_in(app: Etcd, world: World) -> Ledger | None:
     return ledgers.read(text) if text else None
 
 
-async def observe(app: Etcd, world: World, etcd: Protocol | None) -> Seen:
+async def observe(app: Etcd, world: World, etcd: Protocol | None) -> EtcdObservation:
+    """Ask every member how it is, and then one of a majority who the members are."""
     ledger = ledger_in(app, world)
-    blank = Seen(app, world, ledger)
+    blank = make_observation(app, world, ledger)
     if etcd is None:
         return blank
     pods = {*blank.pods, *(ledger.places if ledger else ())}
@@ -40,8 +49,99 @@ async def observe(app: Etcd, world: World, etcd: Protocol | None) -> Seen:
     statuses = {pod: one for pod, one in zip(places, answers, strict=True) if isinstance(one, MemberStatus)}
     silent = {pod: one for pod, one in zip(places, answers, strict=True) if isinstance(one, str)}
     members = await _agreed(etcd, [places[pod] for pod, status in statuses.items() if _can_be_asked(status)])
-    alarms = tuple({alarm for status in statuses.values() for alarm in status.alarms})
-    return Seen(app, world, ledger, statuses, silent, members, alarms)
+    return make_observation(app, world, ledger, statuses, silent=silent, members=members)
+
+
+def make_observation(
+    app: Etcd,
+    world: World,
+    ledger: Ledger | None,
+    statuses: Mapping[str, MemberStatus] | None = None,
+    *,
+    silent: Mapping[str, str] | None = None,
+    members: Sequence[Member] | None = None,
+) -> EtcdObservation:
+    """Return an observation by what members of etcd said, and by the list that a majority agreed on, if one did."""
+    return Observation(
+        app,
+        world,
+        ledger,
+        _role(app),
+        {pod: _state(status) for pod, status in (statuses or {}).items()},
+        {pod: Silence(reason) for pod, reason in (silent or {}).items()},
+        None if members is None else make_agreement(app, members),
+    )
+
+
+# What is etcd's own in an observation
+
+
+def statuses_of(observation: EtcdObservation) -> dict[str, MemberStatus]:
+    """Return what members said of themselves, by pod."""
+    return {pod: state.detail for pod, state in observation.states.items()}
+
+
+def members_of(observation: EtcdObservation) -> tuple[Member, ...] | None:
+    """Return the list of members by a linearizable read, so a majority agreed on it. None: there is none to ask."""
+    return tuple(observation.agreement.detail) if observation.agreement is not None else None
+
+
+def members_by_pod(observation: EtcdObservation) -> dict[str, Member]:
+    """Return the agreed members, by the pod behind their peer URL."""
+    return _by_pod(observation.app, members_of(observation) or ())
+
+
+def alarms_of(observation: EtcdObservation) -> tuple[Alarm, ...]:
+    """Return the alarms that any member knows of."""
+    return tuple(dict.fromkeys(alarm for status in statuses_of(observation).values() for alarm in status.alarms))
+
+
+def is_crowded(observation: EtcdObservation) -> bool:
+    """Tell whether nearly all of the quota is in use: by old revisions perhaps, perhaps by live data, which nobody can
+    free."""
+    limit = FULL * quota(observation.app)
+    return any(status.db_size_in_use > limit for status in statuses_of(observation).values())
+
+
+def _role(app: Etcd) -> RoleSpec:
+    kept, role = names.layout(app), role_spec(DRIVER, app)
+    return replace(role, container=kept.container if kept is not None else role.container, tolerated_lag=BEHIND)
+
+
+def _state(status: MemberStatus) -> MemberState:
+    return MemberState(
+        identity=f"{status.cluster_id:x}",
+        member=f"{status.member_id:x}",
+        role="learner" if status.is_learner else "leader" if status.leads else "follower",
+        version=status.version,
+        leads=status.leads,
+        obstacle="" if status.leader else "it knows no leader",
+        position=status.raft_applied_index,
+        newest=status.raft_index,
+        detail=status,
+    )
+
+
+def make_agreement(app: Etcd, members: Sequence[Member]) -> Agreement:
+    """Return the list of members by the pods behind their peer URLs."""
+    by_pod = _by_pod(app, members)
+    known = {member.id for member in by_pod.values()}
+    return Agreement(
+        {pod: f"{member.id:x}" for pod, member in by_pod.items()},
+        frozenset(pod for pod, member in by_pod.items() if member.is_learner),
+        frozenset(pod for pod, member in by_pod.items() if not member.started),
+        tuple(", ".join(member.peer_urls) or f"{member.id:x}" for member in members if member.id not in known),
+        tuple(members),
+    )
+
+
+def _by_pod(app: Etcd, members: Sequence[Member]) -> dict[str, Member]:
+    found = {}
+    for member in members:
+        for url in member.peer_urls:
+            if (pod := names.pod_of_peer_url(app, url)) is not None:
+                found[pod] = member
+    return found
 
 
 async def _ask(etcd: Protocol, place: Endpoint) -> MemberStatus | str:

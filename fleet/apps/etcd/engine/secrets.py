@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 
 from fleet.apps.etcd import names
-from fleet.apps.etcd.engine.seen import Seen
+from fleet.apps.etcd.engine.observe import EtcdObservation
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.tls import DECLARED, SERVER
 from fleet.kit import names as kit_names
@@ -43,7 +43,7 @@ def own_pair(app: Etcd, world: World) -> Pair | None:
     return _certificates(app, world).pair(SERVER)
 
 
-def unsigned(seen: Seen) -> Decision | None:
+def unsigned(seen: EtcdObservation) -> Decision | None:
     """Return that neither the CA nor what it signed is there any more, if so."""
     return _certificates(seen.app, seen.world).unsigned() if names.certified(seen.app) else None
 

@@ -1,0 +1,113 @@
+"""What etcd knows of an observation: the answers that it gives to decisions that all engines share. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from fleet.apps.etcd import names
+from fleet.apps.etcd.backup.plan import PLAN
+from fleet.apps.etcd.driver import DRIVER
+from fleet.apps.etcd.engine.faults import find_spoiled_data
+from fleet.apps.etcd.engine.observe import EtcdObservation, alarms_of, members_by_pod, statuses_of
+from fleet.apps.etcd.kept import template as kept_template
+from fleet.apps.etcd.spec import Etcd
+from fleet.kit.answers import Answers, Images, image_in
+from fleet.kit.backup import stores
+from fleet.kit.backup.restoration import restoration
+from fleet.kit.driver import Hop
+from fleet.kit.members import Ledger
+from fleet.kit.observation import in_order, set_of
+from fleet.kit.step import Act, Apply, Decision, Delete, Object, State, Step, blocked, step
+from fleet.model.types import release
+
+OPERATOR = "fleet-operator"  # among the images: the operator's own, for Jobs
+READ_BYTES = 8 << 20  # of a database that a member on a slow disk reads in a second when it starts
+MOST_READING = 3600.0  # seconds
+_VERSION = re.compile(r"\d+\.\d+(\.\d+)?")
+
+
+@dataclass(frozen=True)
+class EtcdAnswers(Answers[Etcd]):
+    def corrupt(self, observation: EtcdObservation, pod: str) -> str | None:
+        return find_spoiled_data(observation, pod)
+
+    def calls_all_unready(self, observation: EtcdObservation) -> bool:
+        """While an alarm is on, etcd calls every member unhealthy, and their kubelets call all pods unready for it."""
+        return bool(alarms_of(observation))
+
+    def recovery_seconds(self, observation: EtcdObservation, pod: str) -> float:
+        size = max((status.db_size for status in statuses_of(observation).values()), default=0)
+        return min(size / READ_BYTES, MOST_READING)
+
+    def can_read(self, observation: EtcdObservation, pod: str, template: Object) -> bool:
+        had, gets = image_in(observation, observation.world.pod(pod) or {}), image_in(observation, template)
+        versions = [_VERSION.search(image.rpartition(":")[2]) for image in (had, gets)]
+        if had == gets:
+            return True
+        if versions[0] is None or versions[1] is None:
+            return bool(observation.states) and self.next_hop(observation) is None
+        before, after = (release(version[0]).series for version in versions if version)
+        furthest = 1 if observation.states else 0  # without anybody to ask, no step to another series is taken
+        return before[0] == after[0] and 0 <= after[1] - before[1] <= furthest
+
+    def addresses(self, observation: EtcdObservation) -> tuple[str, ...]:
+        """As they are on the list: no pattern says that while members change to TLS."""
+        kept = names.layout(observation.app)
+        if kept is None or not kept.secured:
+            return ()
+        members = members_by_pod(observation)
+        return tuple(f"{pod}={url}" for pod in in_order(members) for url in members[pod].peer_urls)
+
+    @property
+    def file_folders(self) -> tuple[str, ...]:
+        return (names.MEMBER_FILES, names.KEPT_FILES)
+
+    def template(self, observation: EtcdObservation, app: Etcd, image: str) -> Object:
+        if (kept := names.layout(app)) is not None:
+            return kept_template(app, kept, set_of(observation)["spec"]["template"], image, self.trust)
+        return super().template(observation, app, image)
+
+    def describe_change(self, observation: EtcdObservation, hop: Hop | None) -> str:
+        change, kept = super().describe_change(observation, hop), names.layout(observation.app)
+        if kept is None or change != "new configuration":
+            return change
+        return {"opening": "TLS beside what is plain", "closing": "TLS alone"}.get(kept.secured, change)
+
+    def before_hop(self, observation: EtcdObservation, hop: Hop | None) -> Act | None:
+        """With a downgrade allowed, etcd rewrites its data in the older format before the first member restarts."""
+        if hop is None or hop.kind != "downgrade":
+            return None
+        return Act("downgrade", {"version": ".".join(hop.target.split(".")[:2])})
+
+    def restore(self, observation: EtcdObservation, ledger: Ledger, template: Object) -> Decision | None:
+        app, world = observation.app, observation.world
+        if app.restore_from is None or ledger.identity:
+            return None
+        if problems := [*stores.problems(app), *observation.barred_fields("restore_from.source")]:
+            return blocked("CannotRestore", "; ".join(map(str, problems)))
+        state = restoration(
+            PLAN,
+            app,
+            app.restore_from,
+            in_order(ledger.places),
+            image=template["spec"]["containers"][0]["image"],
+            operator_image=self.images.get(OPERATOR, ""),
+            version=app.version,
+            jobs=world.all("Job"),
+            pods=world.all("Pod"),
+            claims=world.all("PersistentVolumeClaim"),
+            origins=observation.origins,
+        )
+        if state.state in ("done", "not needed"):
+            return None
+        if state.state == "failed":
+            return blocked("RestoreFailed", state.message)
+        steps: list[Step] = [Apply(manifest, "Restoring", state.message) for manifest in state.apply]
+        steps += [Delete(found) for found in state.delete]
+        return step(State.PROGRESSING, "Restoring", state.message, *steps, after=1.0)
+
+
+def etcd_answers(images: Images, trust: str = "") -> EtcdAnswers:
+    """Return etcd's answers, with the images that the operator has and the CAs that members must trust."""
+    return EtcdAnswers(DRIVER, images, trust, frozenset({"announce", "vote", "drain", "lead"}))

@@ -1,0 +1,191 @@
+"""What decisions ask of an app type about an observation, without asking a member. Pure.
+
+The answers follow from the declaration; an engine that knows better overrides those that it knows. One that knows
+nothing is a program in pods: it starts, rolls, grows, and is as healthy as its kubelets call it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from fleet.kit import names, pods
+from fleet.kit.app_type import AppType
+from fleet.kit.driver import Hop, Refusal
+from fleet.kit.files import members_map, revisions_in_use
+from fleet.kit.members import Ledger
+from fleet.kit.observation import Observation
+from fleet.kit.order import Concerns
+from fleet.kit.roll import StopObjection
+from fleet.kit.step import Act, Apply, Decision, Object
+from fleet.model.app import ROLL, App
+from fleet.text import count_noun
+
+A = TypeVar("A", bound=App)
+Images = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredTemplate:
+    """The pod template that members should have now."""
+
+    template: Object
+    change: str  # what giving it to them is called: "upgrade 3.4 → 3.5"
+    before: Act | None = None  # a request to the engine before the first member gets it, such as to allow a downgrade
+
+
+@dataclass(frozen=True)
+class Answers(Generic[A]):
+    """An app type's, with the images that the operator was told to use, and the CAs that members must trust."""
+
+    app_type: AppType[A]
+    images: Images = field(default_factory=dict)
+    trust: str = ""  # the set of CAs; "" until there has been more than one
+    acts: frozenset[str] = frozenset()  # the kit's requests that the engine has (`ActingHalf`): it does without others
+
+    @property
+    def name(self) -> str:
+        """The engine's name for people, such as "etcd"."""
+        return self.app_type.name
+
+    # Judgements
+
+    def corrupt(self, observation: Observation[A], pod: str) -> str | None:
+        """Say why a member's data is of no use for certain; None while there is any doubt. It is replaced for it."""
+        return None
+
+    def calls_all_unready(self, observation: Observation[A]) -> bool:
+        """Tell whether the engine has its members called unready now for what is wrong with one of them."""
+        return False
+
+    def objections_to_stop(self, observation: Observation[A], pod: str) -> Sequence[StopObjection]:
+        """Say why a member must not restart now, beside what the majority of the members says."""
+        return ()
+
+    def diagnose(self, observation: Observation[A]) -> Concerns:
+        """Return what the engine alone knows how to judge, by concern: it comes before what all engines share."""
+        return {}
+
+    def recovery_seconds(self, observation: Observation[A], pod: str) -> float:
+        """Return for how long a member that runs and is silent may be reading its data, beside its role's patience."""
+        return 0.0
+
+    def can_read(self, observation: Observation[A], pod: str, template: Object) -> bool:
+        """Tell whether a member that is down is known to go on from its data with another template."""
+        had = image_in(observation, observation.world.pod(pod) or {})
+        return had == image_in(observation, template)
+
+    def addresses(self, observation: Observation[A]) -> tuple[str, ...]:
+        """Return the members as a joining one must name them, where that does not follow from the pods' names."""
+        return ()
+
+    # Objects
+
+    def record(self, observation: Observation[A], ledger: Ledger, reason: str = "", note: str = "") -> Apply:
+        """Return the step that writes the ledger, and the members' files with it, since they follow from it."""
+        app = observation.app
+        present = (observation.world.get("ConfigMap", names.members_map(app)) or {}).get("data") or {}
+        manifest = members_map(self.app_type, app, ledger, present, revisions_of(observation, self.file_folders))
+        return Apply(manifest, reason, note)
+
+    @property
+    def file_folders(self) -> tuple[str, ...]:
+        """The directories in which pods find the members' files."""
+        return tuple(role.files for role in self.app_type.roles if role.files)
+
+    def stateful_set(self, observation: Observation[A], template: Object, replicas: int) -> Object:
+        """Return the StatefulSet as it is first made."""
+        role = observation.role.name
+        return pods.stateful_set(self.app_type, observation.app, template, replicas=replicas, role=role)
+
+    def first_template(self, observation: Observation[A]) -> Object:
+        """Return the template that members start with while there is no StatefulSet."""
+        image = self.image(observation, observation.app)
+        return pods.pod_template(self.app_type, observation.app, image, self.trust, observation.role.name)
+
+    def desired_template(self, observation: Observation[A]) -> DesiredTemplate | Refusal:
+        """Return the template that members should have now, or why there is no way to what git wants."""
+        hop = self.next_hop(observation)
+        if isinstance(hop, Refusal):
+            return hop
+        app = self.app_on_the_way(observation, hop)
+        template = self.template(observation, app, self.image(observation, app))
+        return DesiredTemplate(template, self.describe_change(observation, hop), self.before_hop(observation, hop))
+
+    def template(self, observation: Observation[A], app: A, image: str) -> Object:
+        """Return the template of pods of an app with an image."""
+        return pods.pod_template(self.app_type, app, image, self.trust, observation.role.name)
+
+    def describe_change(self, observation: Observation[A], hop: Hop | None) -> str:
+        """Say what members are given with the desired template."""
+        if hop is not None:
+            return f"{'downgrade' if hop.kind == 'downgrade' else 'upgrade'} {hop}"
+        versions = {state.version for state in observation.states.values()}
+        return f"upgrade to {self.app_type.version(observation.app)}" if len(versions) > 1 else "new configuration"
+
+    def before_hop(self, observation: Observation[A], hop: Hop | None) -> Act | None:
+        """Return the request that the engine must have before the first member takes a hop."""
+        return None
+
+    def restore(self, observation: Observation[A], ledger: Ledger, template: Object) -> Decision | None:
+        """Return the next step of putting a backup in place before a member starts; None if there is none."""
+        return None
+
+    # Versions
+
+    def next_hop(self, observation: Observation[A]) -> Hop | Refusal | None:
+        """Return the next release on the way to the one in git; None when members run its series."""
+        running, wanted = observation.oldest_version, self.app_type.version(observation.app)
+        series_of = self.app_type.versions.series_of
+        if running is None or series_of(running) == series_of(wanted):
+            return None
+        path = self.app_type.path(running, wanted)
+        if isinstance(path, Refusal):
+            return path
+        if len(path) > 1 and getattr(observation.app, "image", None):
+            return Refusal(
+                f"from {running} to {wanted} it takes {count_noun(len(path), 'step')}, and `image` names only one",
+                f"go to {path[0].target} first",
+            )
+        return path[0] if path else None
+
+    def app_on_the_way(self, observation: Observation[A], hop: Hop | None) -> A:
+        """Return the app as members should run it now: on the way to git's version it has the version of the hop."""
+        return observation.app if hop is None else observation.app.model_copy(update={"version": hop.target})
+
+    def image(self, observation: Observation[A], app: A) -> str:
+        """Return the image of members. Another patch of the same series comes only with a restart that a user asked
+        for with `fleet roll`.
+        """
+        templates = templates_of(observation)
+        if not templates or (templates[0].get("metadata", {}).get("annotations") or {}).get(ROLL, "") != app.roll:
+            return self.app_type.image(app, self.images)
+        return self.app_type.image(app, self.images, image_in(observation, templates[0]))
+
+
+def templates_of(observation: Observation[A]) -> list[Object]:
+    """Return the templates that members have: their StatefulSet's, or their pods where it is gone."""
+    if (found := observation.stateful_set) is not None:
+        return [found["spec"]["template"]]
+    return [pod for name in observation.recorded_pods if (pod := observation.world.pod(name)) is not None]
+
+
+def images_of(observation: Observation[A]) -> set[str]:
+    """Return the images that members have."""
+    return {image_in(observation, template) for template in templates_of(observation)}
+
+
+def image_in(observation: Observation[A], pod: Object) -> str:
+    """Return the image of the engine's container in a pod or in a template; "" if it has none."""
+    containers = pod.get("spec", {}).get("containers", ())
+    return next((str(one["image"]) for one in containers if one["name"] == observation.role.container), "")
+
+
+def revisions_of(observation: Observation[A], folders: Sequence[str]) -> set[str]:
+    """Return the revisions of member files that a pod of the role or the StatefulSet names."""
+    present = {pod["metadata"]["name"]: pod for pod in observation.world.all("Pod")}
+    specs: list[Object] = [present[pod]["spec"] for pod in observation.pods if pod in present]
+    if (found := observation.stateful_set) is not None:
+        specs.append(found["spec"]["template"]["spec"])
+    return revisions_in_use(folders, specs)
