@@ -73,6 +73,8 @@ class MemberState:
     obstacle: str = ""  # why it does not serve, for people: "it knows no leader"; "" if it serves
     position: int = 0  # how far it is: the entry, offset or transaction that it has applied
     newest: int = 0  # the newest position that it knows of, its own or another's
+    knowledge: tuple[int, ...] = ()  # what to compare to find who knows most where members cannot agree: term and index
+    votes: bool = True  # by its own account
     progress: str = ""  # what it is busy with before it can serve: "recovers its log, 40 %". No patience runs meanwhile
     detail: Any = None  # the engine's own, for its own judgements
 

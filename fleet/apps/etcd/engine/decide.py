@@ -12,7 +12,6 @@ from fleet.apps.etcd.engine.adoption import adopted, as_found, changes_over, lat
 from fleet.apps.etcd.engine.answers import EtcdAnswers, etcd_answers
 from fleet.apps.etcd.engine.change import refuse_other_version, take_back_downgrade
 from fleet.apps.etcd.engine.observe import EtcdObservation
-from fleet.apps.etcd.engine.quorum import finish_recovery, recover_majority
 from fleet.apps.etcd.engine.repair import free_space, mend_though_full, refuse_to_replace, replace_corrupt
 from fleet.apps.etcd.engine.secrets import unsigned
 from fleet.apps.etcd.kept import as_it_was
@@ -24,6 +23,7 @@ from fleet.kit.decide.bootstrap import bootstrap
 from fleet.kit.decide.health import wait_for_unwell
 from fleet.kit.decide.join import admit_members, scale_out, settle_members
 from fleet.kit.decide.leave import scale_in
+from fleet.kit.decide.quorum import finish_recovery, recover_majority
 from fleet.kit.decide.replace import replace_member
 from fleet.kit.decide.roll import give_up_roll, revive_members, roll_members
 from fleet.kit.decide.upkeep import (

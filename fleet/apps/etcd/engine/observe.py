@@ -118,6 +118,8 @@ def _state(status: MemberStatus) -> MemberState:
         obstacle="" if status.leader else "it knows no leader",
         position=status.raft_applied_index,
         newest=status.raft_index,
+        knowledge=(status.raft_term, status.raft_index),
+        votes=not status.is_learner,
         detail=status,
     )
 
