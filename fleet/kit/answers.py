@@ -64,7 +64,7 @@ class Answers(Generic[A]):
         return ()
 
     def diagnose(self, observation: Observation[A]) -> Concerns:
-        """Return what the engine alone knows how to judge, by concern: it comes before what all engines share."""
+        """Return what the engine alone knows how to judge, by concern (`decide.table` says in which order)."""
         return {}
 
     def recovery_seconds(self, observation: Observation[A], pod: str) -> float:
@@ -127,6 +127,14 @@ class Answers(Generic[A]):
     def before_hop(self, observation: Observation[A], hop: Hop | None) -> Act | None:
         """Return the request that the engine must have before the first member takes a hop."""
         return None
+
+    def may_join(self, observation: Observation[A]) -> bool:
+        """Tell whether a pod that is made now can become a member."""
+        return True
+
+    def leftovers(self, observation: Observation[A]) -> list[Object]:
+        """Return objects of the app that are of no more use."""
+        return []
 
     def restore(self, observation: Observation[A], ledger: Ledger, template: Object) -> Decision | None:
         """Return the next step of putting a backup in place before a member starts; None if there is none."""

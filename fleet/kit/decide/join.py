@@ -25,10 +25,10 @@ GONE = "gone"  # in place of the UID of a claim: there was none any more
 RESTARTS = 4  # of a joining member's container, after which its pod is made anew: kubelets back off for minutes
 
 
-def scale_out(observation: Observation[A], answers: Answers[A], *, keeps_claims: bool = False) -> Decision | None:
-    """Have one more member join if git wants more. `keeps_claims`: those of members that left are never deleted."""
+def scale_out(observation: Observation[A], answers: Answers[A]) -> Decision | None:
+    """Have one more member join if git wants more, and one that is made now can."""
     count = observation.role.count
-    if observation.replicas >= count:
+    if observation.replicas >= count or not answers.may_join(observation):
         return None
     pod = observation.pod(observation.replicas)
     message = f"scale to {count}: {pod} joins"
@@ -36,7 +36,8 @@ def scale_out(observation: Observation[A], answers: Answers[A], *, keeps_claims:
         state = state_of(observation, observation.unwell_pods)
         return wait(state, "Waiting", f"{message} when all members are well: {unwell}")
     claim = observation.claim_of(pod)
-    if claim is not None and (keeps_claims or not observation.role.deletes_volumes):
+    adopted = names.adopted_names(observation.app) is not None  # its claims are never deleted, whoever asks for it
+    if claim is not None and (adopted or not observation.role.deletes_volumes):
         name = claim["metadata"]["name"]
         return blocked(
             "OldVolume",

@@ -19,7 +19,6 @@ from fleet.apps.etcd import fitting, names
 from fleet.apps.etcd import found as finding
 from fleet.apps.etcd import kept as keeping
 from fleet.apps.etcd import layout as layouts
-from fleet.apps.etcd.engine.answers import EtcdAnswers
 from fleet.apps.etcd.engine.observe import (
     EtcdObservation,
     ledger_in,
@@ -30,6 +29,7 @@ from fleet.apps.etcd.engine.protocol import Member
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.versions import VERSIONS
+from fleet.kit.answers import Answers
 from fleet.kit.decide.health import describe
 from fleet.kit.discovery import spec_managers, template_managers
 from fleet.kit.driver import Problem
@@ -92,7 +92,7 @@ def known(placed: Placed, observation: EtcdObservation) -> EtcdObservation:
     return replace(observation, app=app, agreement=make_agreement(app, members))
 
 
-def adopted(observation: EtcdObservation, answers: EtcdAnswers) -> Decision | None:
+def adopted(observation: EtcdObservation, answers: Answers[Etcd]) -> Decision | None:
     """None once it is taken over, and for an app that is made anew."""
     if observation.app.adoption is None:
         return None
@@ -293,7 +293,7 @@ def _otherwise(observation: EtcdObservation, images: Mapping[str, str]) -> Decis
     return blocked(*objection) if objection is not None else None
 
 
-def _take(observation: EtcdObservation, answers: EtcdAnswers) -> Decision:
+def _take(observation: EtcdObservation, answers: Answers[Etcd]) -> Decision:
     app, found, kept = observation.app, observation.stateful_set, names.layout(observation.app)
     assert found is not None and kept is not None and app.adoption is not None  # noqa: S101 - looked at above
     identity = next(iter(observation.identities))

@@ -8,16 +8,24 @@ from dataclasses import dataclass
 from fleet.apps.etcd import names
 from fleet.apps.etcd.backup.plan import PLAN
 from fleet.apps.etcd.driver import DRIVER
+from fleet.apps.etcd.engine import encrypt
+from fleet.apps.etcd.engine.adoption import adopted, changes_over, late, let_go
+from fleet.apps.etcd.engine.change import refuse_other_version, take_back_downgrade
 from fleet.apps.etcd.engine.faults import find_spoiled_data
 from fleet.apps.etcd.engine.observe import EtcdObservation, alarms_of, members_by_pod, statuses_of
+from fleet.apps.etcd.engine.repair import free_space, mend_though_full, refuse_to_replace, replace_corrupt
+from fleet.apps.etcd.engine.secrets import unsigned
 from fleet.apps.etcd.kept import template as kept_template
 from fleet.apps.etcd.spec import Etcd
+from fleet.kit import names as kit_names
 from fleet.kit.answers import Answers, Images, image_in
 from fleet.kit.backup import stores
-from fleet.kit.backup.restoration import restoration
+from fleet.kit.backup.restoration import leftovers, restoration
+from fleet.kit.backup.schedule import cron_job_name
 from fleet.kit.driver import Hop
 from fleet.kit.members import Ledger
 from fleet.kit.observation import in_order, set_of
+from fleet.kit.order import Concern, Concerns
 from fleet.kit.step import Act, Apply, Decision, Delete, Object, State, Step, blocked, step
 from fleet.model.types import release
 
@@ -35,6 +43,27 @@ class EtcdAnswers(Answers[Etcd]):
     def calls_all_unready(self, observation: EtcdObservation) -> bool:
         """While an alarm is on, etcd calls every member unhealthy, and their kubelets call all pods unready for it."""
         return bool(alarms_of(observation))
+
+    def diagnose(self, observation: EtcdObservation) -> Concerns:
+        return {
+            Concern.ADOPTION: (
+                lambda: adopted(observation, self),
+                lambda: _require_set(observation),
+                lambda: let_go(observation),
+            ),
+            Concern.FOUNDING: (lambda: unsigned(observation),),
+            Concern.CORRUPTION: (lambda: replace_corrupt(observation, self, late(observation)),),
+            Concern.SPACE: (lambda: mend_though_full(observation, self), lambda: free_space(observation)),
+            Concern.REPAIR: (
+                lambda: take_back_downgrade(observation),
+                lambda: refuse_to_replace(observation, self, late(observation)),
+            ),
+            Concern.ROLL: (lambda: encrypt.begun(observation, self),),
+            Concern.HEALTH: (
+                lambda: encrypt.ended(observation, self),
+                lambda: refuse_other_version(observation, self),
+            ),
+        }
 
     def recovery_seconds(self, observation: EtcdObservation, pod: str) -> float:
         size = max((status.db_size for status in statuses_of(observation).values()), default=0)
@@ -80,6 +109,19 @@ class EtcdAnswers(Answers[Etcd]):
             return None
         return Act("downgrade", {"version": ".".join(hop.target.split(".")[:2])})
 
+    def may_join(self, observation: EtcdObservation) -> bool:
+        return not changes_over(observation)
+
+    def leftovers(self, observation: EtcdObservation) -> list[Object]:
+        """Jobs of a restore that is over, and a schedule that git does not have any more, or whose place is not
+        allowed."""
+        app, world = observation.app, observation.world
+        gone = leftovers(app, world.all("Job"))
+        cron = world.get("CronJob", cron_job_name(app))
+        if cron is not None and (app.backup is None or observation.barred_fields("backup.to")):
+            gone.append(cron)
+        return gone
+
     def restore(self, observation: EtcdObservation, ledger: Ledger, template: Object) -> Decision | None:
         app, world = observation.app, observation.world
         if app.restore_from is None or ledger.identity:
@@ -111,3 +153,10 @@ class EtcdAnswers(Answers[Etcd]):
 def etcd_answers(images: Images, trust: str = "") -> EtcdAnswers:
     """Return etcd's answers, with the images that the operator has and the CAs that members must trust."""
     return EtcdAnswers(DRIVER, images, trust, frozenset({"announce", "vote", "drain", "lead"}))
+
+
+def _require_set(observation: EtcdObservation) -> Decision | None:
+    """One that was adopted is not made anew: what it was like is not the operator's to say."""
+    if names.layout(observation.app) is None or observation.stateful_set is not None:
+        return None
+    return blocked("SetGone", f"the StatefulSet {kit_names.stateful_set(observation.app)} is gone; apply it again")

@@ -4,9 +4,9 @@ Pure."""
 from __future__ import annotations
 
 from fleet.apps.etcd.driver import DRIVER
-from fleet.apps.etcd.engine.answers import EtcdAnswers
 from fleet.apps.etcd.engine.observe import EtcdObservation, statuses_of
-from fleet.kit.answers import image_in
+from fleet.apps.etcd.spec import Etcd
+from fleet.kit.answers import Answers, image_in
 from fleet.kit.driver import Hop
 from fleet.kit.step import Act, Decision, State, blocked, step
 from fleet.model.types import release
@@ -21,7 +21,7 @@ def take_back_downgrade(observation: EtcdObservation) -> Decision | None:
     return step(State.PROGRESSING, "Staying", note, Act("no-downgrade", {}, "DowngradeCancelled", note))
 
 
-def refuse_other_version(observation: EtcdObservation, answers: EtcdAnswers) -> Decision | None:
+def refuse_other_version(observation: EtcdObservation, answers: Answers[Etcd]) -> Decision | None:
     """Say that all members have the image that they should have, and do not run what git says: the image decides."""
     hop = answers.next_hop(observation)
     if isinstance(hop, Hop):
@@ -33,7 +33,7 @@ def refuse_other_version(observation: EtcdObservation, answers: EtcdAnswers) -> 
     return _refuse_other_patch(observation, answers)
 
 
-def _refuse_other_patch(observation: EtcdObservation, answers: EtcdAnswers) -> Decision | None:
+def _refuse_other_patch(observation: EtcdObservation, answers: Answers[Etcd]) -> Decision | None:
     """A version that git says exactly is what every member says of itself, or it is not done."""
     wanted = release(observation.app.version)
     others = [pod for pod, status in statuses_of(observation).items() if release(status.version) != wanted]

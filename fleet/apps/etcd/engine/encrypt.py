@@ -13,10 +13,11 @@ from fleet.apps.etcd import kept as keeping
 from fleet.apps.etcd import layout as layouts
 from fleet.apps.etcd import names, secured
 from fleet.apps.etcd.engine.adoption import Pending, as_found, late
-from fleet.apps.etcd.engine.answers import EtcdAnswers
 from fleet.apps.etcd.engine.observe import EtcdObservation, members_by_pod
 from fleet.apps.etcd.layout import Layout
+from fleet.apps.etcd.spec import Etcd
 from fleet.kit import roll
+from fleet.kit.answers import Answers
 from fleet.kit.decide.health import describe_unwell
 from fleet.kit.decide.roll import plan_roll
 from fleet.kit.driver import Refusal
@@ -35,7 +36,7 @@ def is_wanted(observation: EtcdObservation) -> bool:
     return bool(kept.secured) or all(secured.serves_both(state.version) for state in observation.states.values())
 
 
-def begun(observation: EtcdObservation, answers: EtcdAnswers) -> Decision | None:
+def begun(observation: EtcdObservation, answers: Answers[Etcd]) -> Decision | None:
     """Before a roll: what it is to bring is noted, and members are known by what they will listen on."""
     kept = names.layout(observation.app)
     if kept is None or kept.tls:
@@ -61,7 +62,7 @@ def begun(observation: EtcdObservation, answers: EtcdAnswers) -> Decision | None
     return _known_as(observation, {pod: names.peer_urls(observation.app, pod) for pod in observation.voters})
 
 
-def ended(observation: EtcdObservation, answers: EtcdAnswers) -> Decision | None:
+def ended(observation: EtcdObservation, answers: Answers[Etcd]) -> Decision | None:
     """When nothing is left to roll: all members are through, so what they have now is what everybody uses."""
     kept = names.layout(observation.app)
     if kept is None or not observation.app.tls.enabled or describe_unwell(observation):
@@ -92,13 +93,13 @@ def pending(observation: EtcdObservation) -> Pending | None:
     return Pending("Rolling", "TLS: members get certificates, and serve clients with and without it")
 
 
-def _rolls(observation: EtcdObservation, answers: EtcdAnswers) -> bool:
+def _rolls(observation: EtcdObservation, answers: Answers[Etcd]) -> bool:
     """Whether members are to get another template than they have."""
     current = plan_roll(observation, answers)
     return not isinstance(current, Refusal) and (template_of(current.found) != current.mark or bool(current.old()))
 
 
-def _taken_back(observation: EtcdObservation, kept: Layout, answers: EtcdAnswers) -> Decision:
+def _taken_back(observation: EtcdObservation, kept: Layout, answers: Answers[Etcd]) -> Decision:
     """Only as long as no pod was touched: clients may have come to rely on it since."""
     untouched = (
         as_found(observation)
@@ -120,7 +121,7 @@ def _taken_back(observation: EtcdObservation, kept: Layout, answers: EtcdAnswers
     )
 
 
-def _too_old(observation: EtcdObservation, kept: Layout, answers: EtcdAnswers) -> Decision | None:
+def _too_old(observation: EtcdObservation, kept: Layout, answers: Answers[Etcd]) -> Decision | None:
     """An upgrade that git asks for goes first."""
     goes_first = not keeping.as_it_was(observation.app, kept) if as_found(observation) else _rolls(observation, answers)
     if goes_first:
@@ -141,7 +142,7 @@ def _known_as(observation: EtcdObservation, urls: dict[str, tuple[str, ...]]) ->
     return None
 
 
-def _noted(observation: EtcdObservation, answers: EtcdAnswers, kept: Layout, reason: str, note: str) -> Decision:
+def _noted(observation: EtcdObservation, answers: Answers[Etcd], kept: Layout, reason: str, note: str) -> Decision:
     """The files follow from what is noted, so they are written with it."""
     after = replace(observation, app=names.laid_out(observation.app, kept))
     ledger = replace(ledger_of(observation), layout=layouts.write(kept))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fleet.apps.etcd.engine.adoption import late
-from fleet.apps.etcd.engine.answers import EtcdAnswers
 from fleet.apps.etcd.engine.observe import EtcdObservation, alarms_of, is_crowded, members_of
+from fleet.apps.etcd.spec import Etcd
+from fleet.kit.answers import Answers
 from fleet.kit.decide.join import admit_members
 from fleet.kit.decide.leave import scale_in
 from fleet.kit.decide.replace import find_corrupt, replace_member
@@ -15,7 +16,7 @@ from fleet.kit.step import Act, Decision, State, blocked, step
 
 
 def replace_corrupt(
-    observation: EtcdObservation, answers: EtcdAnswers, as_others_had_them: Sequence[str]
+    observation: EtcdObservation, answers: Answers[Etcd], as_others_had_them: Sequence[str]
 ) -> Decision | None:
     """etcd stops writes when members' data differ: who has the wrong data goes, and then what was said against it."""
     found = [alarm.member_id for alarm in alarms_of(observation) if alarm.kind == "CORRUPT"]
@@ -43,7 +44,7 @@ def _no_space(observation: EtcdObservation) -> bool:
     return any(alarm.kind == "NOSPACE" for alarm in alarms_of(observation))
 
 
-def mend_though_full(observation: EtcdObservation, answers: EtcdAnswers) -> Decision | None:
+def mend_though_full(observation: EtcdObservation, answers: Answers[Etcd]) -> Decision | None:
     """What is full of live data stays full until people do something, and members are lost meanwhile as ever."""
     if (
         not _no_space(observation)
@@ -70,7 +71,7 @@ def free_space(observation: EtcdObservation) -> Decision | None:
 
 
 def refuse_to_replace(
-    observation: EtcdObservation, answers: EtcdAnswers, as_others_had_them: Sequence[str]
+    observation: EtcdObservation, answers: Answers[Etcd], as_others_had_them: Sequence[str]
 ) -> Decision | None:
     lost = {
         pod: reason for pod in as_others_had_them if (reason := find_corrupt(observation, answers, pod)) is not None

@@ -1,0 +1,62 @@
+"""Which procedures look after which concern, the same for every engine. `fleet.kit.order` has the order of concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from fleet.kit.answers import Answers
+from fleet.kit.decide.bootstrap import bootstrap
+from fleet.kit.decide.health import wait_for_unwell
+from fleet.kit.decide.join import admit_members, scale_out, settle_members
+from fleet.kit.decide.leave import scale_in
+from fleet.kit.decide.quorum import finish_recovery, recover_majority
+from fleet.kit.decide.replace import replace_member
+from fleet.kit.decide.roll import give_up_roll, revive_members, roll_members
+from fleet.kit.decide.upkeep import (
+    grow_volumes,
+    refuse_other_cluster,
+    refuse_strangers,
+    remove_leftovers,
+    restore_pods,
+    write_files,
+)
+from fleet.kit.observation import Observation
+from fleet.kit.order import Concern, Concerns, Look
+from fleet.model.app import App
+
+A = TypeVar("A", bound=App)
+
+
+def list_concerns(observation: Observation[A], answers: Answers[A]) -> Concerns:
+    """Return what is looked after about one role of an app, by concern.
+
+    What the engine alone knows comes first in each concern: it may say that nothing else is certain. Only at the end,
+    when all the rest is settled, members that are not well come before anything that an engine has to say.
+    """
+    shared, own = _shared(observation, answers), answers.diagnose(observation)
+    result: dict[Concern, Sequence[Look]] = {}
+    for concern in Concern:
+        both = (tuple(own.get(concern, ())), tuple(shared.get(concern, ())))
+        result[concern] = both[1] + both[0] if concern is Concern.HEALTH else both[0] + both[1]
+    return result
+
+
+def _shared(observation: Observation[A], answers: Answers[A]) -> Concerns:
+    return {
+        Concern.FOUNDING: (lambda: bootstrap(observation, answers), lambda: write_files(observation, answers)),
+        Concern.IDENTITY: (lambda: refuse_other_cluster(observation, answers),),
+        Concern.RECOVERY: (lambda: finish_recovery(observation, answers),),
+        Concern.STAFF: (lambda: restore_pods(observation),),
+        Concern.ROLLBACK: (lambda: give_up_roll(observation, answers),),
+        Concern.REVIVAL: (lambda: revive_members(observation, answers),),
+        Concern.QUORUM: (lambda: recover_majority(observation, answers), lambda: refuse_strangers(observation)),
+        Concern.REPAIR: (lambda: replace_member(observation, answers),),
+        Concern.LEAVING: (lambda: scale_in(observation, answers),),
+        Concern.JOINING: (lambda: admit_members(observation, answers), lambda: settle_members(observation, answers)),
+        Concern.TIDYING: (lambda: remove_leftovers(answers.leftovers(observation)),),
+        Concern.VOLUMES: (lambda: grow_volumes(observation),),
+        Concern.SCALE: (lambda: scale_out(observation, answers),),
+        Concern.ROLL: (lambda: roll_members(observation, answers),),
+        Concern.HEALTH: (lambda: wait_for_unwell(observation),),
+    }
