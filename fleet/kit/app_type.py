@@ -236,7 +236,10 @@ class AppType(Driver[A]):
 
     @property
     def impacts(self) -> Mapping[str, Impact]:
-        settings = {setting.field or setting.name: setting.costs for setting in self.settings}
+        settings: dict[str, Impact] = {}
+        for setting in self.settings:  # a field that several settings follow costs what the dearest of them costs
+            field = setting.field or setting.name
+            settings[field] = Impact.RESTART if settings.get(field) is Impact.RESTART else setting.costs
         reloads = self.tls is not None and not self.tls.rolls_for_trust
         known = {**_IMPACTS, **({"tls.authority": Impact.RELOAD} if reloads else {}), **settings, **self.costs}
         fields = self.app.model_fields
@@ -273,10 +276,10 @@ class AppType(Driver[A]):
         """Return the settings that are the same for every member of a role."""
         return setting_values((setting for setting in self.settings if setting.role == role.name), app)
 
-    def is_in_revision(self, app: A, setting: str) -> bool:
+    def is_in_revision(self, app: A, role: Role[A], name: str) -> bool:
         """Whether another value of a setting is another revision of the files, with which pods are made anew."""
-        declared = next((known for known in self.settings if known.name == setting), None)
-        return declared is None or not (declared.costs is Impact.RELOAD or declared.follows(app))
+        declared = [setting for setting in self.settings if (setting.name, setting.role) == (name, role.name)]
+        return not any(setting.costs is Impact.RELOAD or setting.follows(app) for setting in declared)
 
     def files(self, app: A, pod: str, record: MemberRecord, settings: Mapping[str, Any]) -> Mapping[str, str]:
         """Return the configuration files of one member, by name. What they say about the cluster follows from the

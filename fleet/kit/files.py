@@ -31,8 +31,9 @@ def file_name(pod: str, revision: str, name: str) -> str:
 
 def revision(app_type: AppType[A], app: A, role: str = "") -> str:
     """Return the revision of the files of a role that the app asks for."""
-    settings = app_type.shared_settings(app, app_type.role(role))
-    counted = {name: value for name, value in settings.items() if app_type.is_in_revision(app, name)}
+    declared = app_type.role(role)
+    settings = app_type.shared_settings(app, declared)
+    counted = {name: value for name, value in settings.items() if app_type.is_in_revision(app, declared, name)}
     text = json.dumps({"": role, **counted} if role else counted, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:_LENGTH]
 

@@ -8,11 +8,11 @@ import pytest
 
 from fleet.apps.etcd import DRIVER, Etcd, EtcdConfig
 from fleet.apps.impact import explain
-from fleet.kit.app_type import AppType, Remedy
+from fleet.kit.app_type import AppType, Remedy, Setting
 from fleet.kit.driver import Capabilities, Impact, Refusal
 from tests.kit import nats, pair
 from tests.kit.nats import NATS, Nats
-from tests.kit.pair import PAIR
+from tests.kit.pair import PAIR, Pair
 
 
 def test_no_type_claims_more_than_it_declares() -> None:
@@ -57,6 +57,16 @@ def test_what_an_engine_is_follows_from_its_roles_and_versions() -> None:
 )
 def test_what_a_changed_field_costs(app_type: AppType[Any], field: str, impact: Impact) -> None:
     assert app_type.classify(field) is impact
+
+
+def test_a_field_that_several_settings_follow_costs_what_the_dearest_costs() -> None:
+    class Both(pair.PairType):
+        settings = (
+            Setting[Pair]("memory-for-data", lambda app: app.memory, field="memory"),
+            Setting[Pair]("maxmemory", lambda app: app.memory, costs=Impact.RELOAD, field="memory"),
+        )
+
+    assert Both().classify("memory") is Impact.RESTART
 
 
 def test_only_fields_that_the_app_has_are_listed_with_what_they_cost() -> None:
