@@ -268,7 +268,7 @@ class AppType(Driver[A]):
 
     def is_encrypted(self, app: A) -> bool:
         """Whether members present certificates of the app's own CAs."""
-        return bool(getattr(getattr(app, "tls", None), "enabled", False))
+        return self.tls is not None and bool(getattr(getattr(app, "tls", None), "enabled", False))
 
     # Files
 

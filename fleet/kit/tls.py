@@ -27,7 +27,7 @@ CLIENTS = DeclaredAuthority("ca")  # signs what the ports for clients present, a
 PEERS = DeclaredAuthority("peer-ca", "peers")  # of its own, so that a client's certificate opens no peer port
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # slots would forbid `DeclaredCertificate[…](…)`
 class DeclaredCertificate(Generic[A]):
     """A certificate that members present: one for all of them, in the Secret `APP-name`."""
 
@@ -40,7 +40,7 @@ class DeclaredCertificate(Generic[A]):
     client: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # slots would forbid `Tls[…](…)`
 class Tls(Generic[A]):
     """What the members of an app type do with certificates."""
 

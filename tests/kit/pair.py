@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 from fleet.kit.app_type import AppService, AppType, DataVolume, Port, Ready, Role, Setting
 from fleet.kit.driver import Impact
 from fleet.kit.members import MemberRecord
+from fleet.kit.tls import CLIENTS, DeclaredCertificate, Tls
+from fleet.kit.users import User
 from fleet.kit.versions import Versions
 from fleet.model.app import App
 from fleet.model.app_settings import TLS, Resources
@@ -66,6 +68,10 @@ WATCHER = Role[Pair](
 )
 
 
+def _names(app: Pair) -> tuple[str, ...]:
+    return (f"*.{app.name}-peers.{app.namespace}.svc",)
+
+
 class PairType(AppType[Pair]):
     app = Pair
     name = "Pair"
@@ -86,6 +92,11 @@ class PairType(AppType[Pair]):
             field="failover_seconds",
             role="sentinel",
         ),
+    )
+    users = (User("default"), User("replica", "members"))
+    tls = Tls[Pair](
+        certificates=(DeclaredCertificate("server", CLIENTS, lambda app: app.name, _names),),
+        client="offered",
     )
     ranks = ("primary", "replica")
     quorum = "external"

@@ -21,6 +21,20 @@ def test_no_type_claims_more_than_it_declares() -> None:
     assert DRIVER.caps == Capabilities(scale=True, upgrade=True, downgrade=True, backup=True, restore=True, adopt=True)
 
 
+@pytest.mark.parametrize("app_type", [DRIVER, PAIR], ids=["etcd", "pair"])
+def test_what_lies_in_members_is_a_certificate_that_is_declared(app_type: AppType[Any]) -> None:
+    assert app_type.tls is not None
+    declared = {certificate.name for certificate in app_type.tls.certificates}
+    assert {purpose for role in app_type.roles for purpose in role.certificates} == declared
+
+
+def test_fields_for_backups_without_a_plan_are_no_backups() -> None:
+    class Planless(type(DRIVER)):  # type: ignore[misc]
+        backup_plan = AppType.backup_plan
+
+    assert not Planless().caps.backup and not Planless().caps.restore
+
+
 def test_what_it_cannot_do_is_refused() -> None:
     (problem,) = PAIR.validate(pair.app(), pair.app(version="8"))
     assert "cannot go back from 8 to 7" in str(problem)
