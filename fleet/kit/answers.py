@@ -15,11 +15,12 @@ from fleet.kit.app_type import AppType
 from fleet.kit.driver import Hop, Refusal
 from fleet.kit.files import members_map, revisions_in_use
 from fleet.kit.members import Ledger
-from fleet.kit.observation import Observation
+from fleet.kit.observation import Observation, pods_of
 from fleet.kit.order import Concerns
 from fleet.kit.roll import StopObjection
 from fleet.kit.step import Act, Apply, Decision, Object
 from fleet.model.app import ROLL, App
+from fleet.model.types import release
 from fleet.text import count_noun
 
 A = TypeVar("A", bound=App)
@@ -86,8 +87,10 @@ class Answers(Generic[A]):
         """Return the step that writes the ledger, and the members' files with it, since they follow from it."""
         app = observation.app
         present = (observation.world.get("ConfigMap", names.members_map(app)) or {}).get("data") or {}
-        manifest = members_map(self.app_type, app, ledger, present, revisions_of(observation, self.file_folders))
-        return Apply(manifest, reason, note)
+        sets = (names.stateful_set(app, role.name) for role in self.app_type.roles)
+        found = [one for name in sets if (one := observation.world.get("StatefulSet", name)) is not None]
+        used = _revisions_of(observation, found, self.file_folders)
+        return Apply(members_map(self.app_type, app, ledger, present, used), reason, note)
 
     @property
     def file_folders(self) -> tuple[str, ...]:
@@ -140,11 +143,25 @@ class Answers(Generic[A]):
         """Return the next step of putting a backup in place before a member starts; None if there is none."""
         return None
 
+    # What people are told
+
+    def alarms(self, observation: Observation[A], pod: str) -> tuple[str, ...]:
+        """Return the engine's alarms about a member, for the status."""
+        return ()
+
     # Versions
+
+    def running_version(self, observation: Observation[A]) -> str | None:
+        """Return the oldest version that members run: as they say, or as their images do if nobody asks them."""
+        if observation.role.quorum != "none" or observation.states:
+            return observation.oldest_version
+        images = [image_in(observation, observation.world.pod(pod) or {}) for pod in observation.pods]
+        versions = [version for image in images if (version := self.app_type.version_in(image, self.images))]
+        return min(versions, key=release) if versions else None
 
     def next_hop(self, observation: Observation[A]) -> Hop | Refusal | None:
         """Return the next release on the way to the one in git; None when members run its series."""
-        running, wanted = observation.oldest_version, self.app_type.version(observation.app)
+        running, wanted = self.running_version(observation), self.app_type.version(observation.app)
         series_of = self.app_type.versions.series_of
         if running is None or series_of(running) == series_of(wanted):
             return None
@@ -190,10 +207,9 @@ def image_in(observation: Observation[A], pod: Object) -> str:
     return next((str(one["image"]) for one in containers if one["name"] == observation.role.container), "")
 
 
-def revisions_of(observation: Observation[A], folders: Sequence[str]) -> set[str]:
-    """Return the revisions of member files that a pod of the role or the StatefulSet names."""
-    present = {pod["metadata"]["name"]: pod for pod in observation.world.all("Pod")}
-    specs: list[Object] = [present[pod]["spec"] for pod in observation.pods if pod in present]
-    if (found := observation.stateful_set) is not None:
-        specs.append(found["spec"]["template"]["spec"])
+def _revisions_of(observation: Observation[A], sets: Sequence[Object], folders: Sequence[str]) -> set[str]:
+    """Return the revisions of member files that StatefulSets of the app, or pods of theirs, name."""
+    pods_found = [observation.world.pod(pod) for found in sets for pod in pods_of(found)]
+    specs = [pod["spec"] for pod in pods_found if pod is not None]
+    specs += [found["spec"]["template"]["spec"] for found in sets]
     return revisions_in_use(folders, specs)

@@ -16,6 +16,8 @@ from fleet.kit.unsupported import beyond
 from fleet.model.app import App, Connection
 from fleet.model.base import forbidden_changes
 from fleet.model.types import amount, is_quantity
+from fleet.names import VERSION
+from fleet.objects.resource import Resource
 
 if TYPE_CHECKING:
     from fleet.kit.backup.plan import BackupPlan
@@ -114,7 +116,7 @@ class Driver(Generic[A]):
     """
 
     contract: ClassVar[int] = CONTRACT
-    engine: ClassVar[str] = ""  # "module:Class" of the half that acts, which only the operator loads
+    engine: ClassVar[str] = ""  # "module:Class" of the half that acts, loaded by the operator; "": what all types share
     app: type[A]
 
     @property
@@ -131,6 +133,13 @@ class Driver(Generic[A]):
     def impacts(self) -> Mapping[str, Impact]:
         """What a change of each field costs; the longest name that fits counts."""
         return {}
+
+    @property
+    def resource(self) -> Resource:
+        """The custom resource of its apps."""
+        kind = self.app.kind()
+        plural = kind.lower() if kind.lower().endswith("s") else f"{kind.lower()}s"
+        return Resource(self.app.api_group, VERSION, kind, plural, True)
 
     def discovery(self) -> Discovery | None:
         """How it finds what others set up; None for a driver that takes over nothing."""

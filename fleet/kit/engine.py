@@ -1,7 +1,7 @@
 """The contract of the half of an app type that acts, and the view that the reconciler has of any engine.
 
-`Answers` and `ActingHalf` are what an app type brings: how to ask a member, what to make of an observation, and a few
-requests to members. The procedures are in `fleet.kit.decide`, and are the same for all.
+`ActingHalf` is what an app type brings: how to ask a member, and a few requests to members. With what the type answers
+about an observation (`fleet.kit.answers`) it is all: the procedures are in `fleet.kit.decide`, the same for all.
 
 `Engine` is all that the reconciler knows. An engine observes and decides; it never touches Kubernetes itself. `observe`
 is bounded in time and never raises for what it finds; `concerns` are pure functions of that; `act` carries out one
@@ -13,10 +13,9 @@ from __future__ import annotations
 import datetime
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from fleet.errors import ResourceError
-from fleet.kit.answers import Answers
 from fleet.kit.observation import Agreement, MemberState, Observation, Silence
 from fleet.kit.order import Concerns
 from fleet.kit.status import LastBackup, MemberStatus
@@ -27,7 +26,7 @@ from fleet.objects.resource import Resource
 
 A = TypeVar("A", bound=App)
 S = TypeVar("S")
-T_contra = TypeVar("T_contra", contravariant=True)
+T = TypeVar("T")
 Allowed = Callable[[], None]
 
 
@@ -84,7 +83,15 @@ def require_progress(progress: Progress) -> None:
             raise ResourceError(why, hint=hint)
 
 
-class ActingHalf(Protocol[A, T_contra]):
+@dataclass(frozen=True, slots=True)
+class Connector(Generic[T]):
+    """How to connect to the members of one app."""
+
+    mark: bytes  # tells one set of credentials from another: with others there is another client
+    open: Callable[[], Awaitable[T]]
+
+
+class ActingHalf(Protocol[A, T]):
     """The half of an app type that talks to members, over a client of its own. The operator alone loads it.
 
     The kit asks for these acts by name, with the pod that each is about and the engine's id of its member:
@@ -102,17 +109,20 @@ class ActingHalf(Protocol[A, T_contra]):
     lost in a crash; what is observed is not.
     """
 
-    def answers(self, observation: Observation[A]) -> Answers[A]:
-        """Return what the engine makes of an observation."""
+    def connector(self, app: A, world: World) -> Connector[T] | None:
+        """Return how to connect with the credentials that there are now; None while there are none."""
 
-    def probe(self, client: T_contra, observation: Observation[A], pod: str) -> Awaitable[MemberState | Silence]:
-        """Ask one member how it is: bounded in time; never raises for what it finds."""
+    async def close(self, client: T) -> None:
+        """Close what `Connector.open` made."""
 
-    def membership(self, client: T_contra, observation: Observation[A]) -> Awaitable[Agreement | None]:
-        """Ask those whose word counts who the members are; None if they could not be asked. After all probes."""
+    async def probe(self, client: T, observation: Observation[A], pod: str) -> MemberState | Silence | None:
+        """Ask one member how it is, bounded in time: it never raises for what it finds. None: it has no address yet."""
 
-    def act(self, client: T_contra, observation: Observation[A], act: Act) -> Awaitable[Progress]:
-        """Make one request."""
+    async def membership(self, client: T, observation: Observation[A]) -> Agreement | None:
+        """Ask those whose word counts who the members are, after all probes; None if they could not be asked."""
+
+    async def act(self, client: T, observation: Observation[A], act: Act, allowed: Allowed) -> Progress:
+        """Make one request. `allowed` raises when another process may lead by now: to be asked with every request."""
 
 
 class Engine(Protocol[A, S]):

@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, TypeVar
 from fleet.kit import names
 from fleet.kit.app_type import AppType, Bootstrap
 from fleet.kit.driver import Problem
-from fleet.kit.members import Ledger, MemberRecord
+from fleet.kit.members import LEDGER, Ledger, MemberRecord, read
 from fleet.kit.world import Object, World, is_leaving, is_ready
 from fleet.model.app import App
 from fleet.model.types import release
@@ -114,6 +114,12 @@ class Observation(Generic[A]):
     barred: tuple[Problem, ...] = ()  # what the app asks for and the operator's owner does not allow
     origins: tuple[str, ...] = ()  # patterns of namespaces beside its own whose backups it may start from
     unfit: Problem | None = None  # why what runs already cannot be adopted, as far as that can be read
+    others: tuple[Observation[A], ...] = ()  # of the app's other roles, in the observation of the first
+
+    @property
+    def roles(self) -> tuple[Observation[A], ...]:
+        """The observations of all roles, of which this is the first."""
+        return (self, *self.others)
 
     # Objects
 
@@ -130,8 +136,7 @@ class Observation(Generic[A]):
     def pods(self) -> list[str]:
         """The pods that the StatefulSet has or makes."""
         found = self.stateful_set
-        start = int(found["spec"].get("ordinals", {}).get("start", 0)) if found else 0
-        return [self.pod(number) for number in range(start, start + min(self.replicas, names.MOST_MEMBERS))]
+        return pods_of(found) if found is not None else []
 
     def pod(self, ordinal: int) -> str:
         return names.pod(self.app, ordinal, self.role.name)
@@ -260,6 +265,25 @@ class Observation(Generic[A]):
     def barred_fields(self, field: str) -> list[Problem]:
         """Return what the operator's owner does not allow about one field of the app."""
         return [problem for problem in self.barred if problem.field == field]
+
+
+def pods_of(stateful_set: Object) -> list[str]:
+    """Return the pods that a StatefulSet has or makes: not more than any app has, whoever wrote it."""
+    spec, name = stateful_set["spec"], stateful_set["metadata"]["name"]
+    start = int(spec.get("ordinals", {}).get("start", 0))
+    return [f"{name}-{start + number}" for number in range(min(int(spec.get("replicas", 1)), names.MOST_MEMBERS))]
+
+
+def ledger_in(app: App, world: World, labels: Mapping[str, str]) -> Ledger | None:
+    """Return the ledger of an app as it is. That of one that was given back has none of these labels, and says what was
+    then.
+
+    Raises ValueError for a ledger that is none: a user of the namespace may have written it.
+    """
+    own: Object = (world.get("ConfigMap", names.members_map(app)) or {}).get("metadata", {})
+    ours = labels.items() <= (own.get("labels") or {}).items()
+    text = (own.get("annotations") or {}).get(LEDGER) if ours else None
+    return read(text) if text else None
 
 
 def in_order(pods: Iterable[str]) -> list[str]:

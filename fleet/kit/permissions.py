@@ -83,9 +83,9 @@ class Permissions:
 
     def problems(self, app: Any, own: Sequence[str]) -> tuple[Problem, ...]:
         """All that is not allowed of an app; `own` are the images that need no word: the engine's, and those it has."""
-        image: str | None = app.image
-        backup: Backup | None = app.backup
-        restore: Restore | None = app.restore_from
+        image: str | None = getattr(app, "image", None)
+        backup: Backup | None = getattr(app, "backup", None)
+        restore: Restore | None = getattr(app, "restore_from", None)
         found = [
             self.image(image) if image and image not in own else None,
             self.store("backup.to", backup.to) if backup else None,

@@ -157,11 +157,11 @@ def definitions() -> dict[str, dict[str, Any]]:
 
 def definition_file(driver: Driver[Any]) -> str:
     """Return the name of the file in crds/ that holds a driver's definition."""
-    return f"{driver.app.api_group}_{_plural_name(driver)}.yaml"
+    return f"{driver.app.api_group}_{driver.resource.plural}.yaml"
 
 
 def definition(driver: Driver[Any]) -> dict[str, Any]:
-    kind, plural, group = driver.app.kind(), _plural_name(driver), driver.app.api_group
+    kind, plural, group = driver.app.kind(), driver.resource.plural, driver.app.api_group
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -241,8 +241,3 @@ def _without_adoption(rules: Sequence[dict[str, str]], kind: str) -> Iterator[di
 def _printer_column(name: str, kind: str, path: str, wide: int) -> dict[str, Any]:
     column: dict[str, Any] = {"name": name, "type": kind, "jsonPath": path}
     return {**column, "priority": 1} if wide else column
-
-
-def _plural_name(driver: Driver[Any]) -> str:
-    kind = driver.app.kind().lower()
-    return kind if kind.endswith("s") else f"{kind}s"

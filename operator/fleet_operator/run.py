@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import Any
 
 from fleet.apps.registry import describe_types, load_drivers
+from fleet.kit.app_engine import AppEngine
+from fleet.kit.app_type import AppType
 from fleet.kit.driver import Driver
 from fleet.kit.engine import Engine
 from fleet.kit.permissions import DEFAULT, Permissions
@@ -38,24 +40,31 @@ def engines(images: Mapping[str, str], permissions: Permissions = DEFAULT) -> li
         kind = driver.app.kind()
         if kind in loaded:  # what belongs to an app is labelled with its kind alone
             log.error("two app types are called %s: that of %s is not looked after", kind, driver.app.api_group)
-        elif not driver.engine:
-            log.error("the app type %s has no half that acts: nothing looks after its apps", kind)
         elif (engine := _load_engine(driver, images, permissions)) is not None:
             loaded[kind] = engine
     return list(loaded.values())
 
 
 def _load_engine(driver: Driver[Any], images: Mapping[str, str], permissions: Permissions) -> Engine[Any, Any] | None:
-    """Return the acting half that a driver names; None for one of an installed package that cannot be loaded."""
+    """Return the acting half that a driver names, or that of types that name none.
+
+    Return None for one of an installed package that cannot be loaded.
+    """
     module, _, name = driver.engine.partition(":")
+    kind = driver.app.kind()
     try:
-        engine: Engine[Any, Any] = getattr(import_module(module), name)(images, permissions)
+        if module:
+            named: Engine[Any, Any] = getattr(import_module(module), name)(images, permissions)
+            return named
+        if isinstance(driver, AppType):
+            return AppEngine(driver, images, permissions)
     except Exception:
         if type(driver).__module__.startswith("fleet.apps."):
             raise
-        log.exception("the half of %s that acts cannot be loaded from %s", driver.app.kind(), driver.engine)
+        log.exception("the half of %s that acts cannot be loaded from %s", kind, driver.engine or "its declaration")
         return None
-    return engine
+    log.error("the app type %s has no half that acts: nothing looks after its apps", kind)
+    return None
 
 
 def operator(

@@ -21,7 +21,7 @@ class SimulatedEngine(EtcdEngine):
         super().__init__(IMAGES)
         self._servers = servers
 
-    async def _connected(self, app: Any, world: Any) -> Any:
+    async def client(self, app: Any, world: Any) -> Any:
         return self._servers
 
 

@@ -25,14 +25,18 @@ A = TypeVar("A", bound=App)
 
 
 def bootstrap(observation: Observation[A], answers: Answers[A]) -> Decision | None:
-    """Bring the first members up; None once they have met and the ledger says whose cluster it is."""
-    ledger, found = observation.ledger, observation.stateful_set
-    if ledger is None:
+    """Bring the first members of a role up; None once they have met and the ledger says whose cluster it is."""
+    ledger, found, records = observation.ledger, observation.stateful_set, observation.records
+    if ledger is None or not records:
+        if not observation.role.count:
+            return None
         return _begin(observation, answers) if found is None else _remember(observation, answers)
-    template = answers.first_template(observation)
     if found is None:
+        template = answers.first_template(observation)
         return answers.restore(observation, ledger, template) or _start(observation, answers, ledger, template)
-    return None if ledger.identity else _meet(observation, answers, ledger, found, template)
+    if ledger.identity and not any(record.phase == "founding" for record in records.values()):
+        return None
+    return _meet(observation, answers, ledger, found)
 
 
 def _begin(observation: Observation[A], answers: Answers[A]) -> Decision:
@@ -40,7 +44,7 @@ def _begin(observation: Observation[A], answers: Answers[A]) -> Decision:
     count = min(role.count, 1) if role.bootstrap == "seed" else role.count
     pods = [observation.pod(number) for number in range(count)]
     note = f"{answers.name} {version} with {count_noun(role.count, 'member')} is begun"
-    first = founders(pods, role.name)
+    first = _with_records(observation, founders(pods, role.name).places)
     return step(State.PROGRESSING, "Creating", note, answers.record(observation, first, "Creating", note))
 
 
@@ -59,7 +63,7 @@ def _remember(observation: Observation[A], answers: Answers[A]) -> Decision:
         )
     note = f"the ConfigMap {name} was gone; it is written again from what the members say"
     settled = _settled(observation, observation.pods if alone else observation.voters)
-    ledger = Ledger(_identity(observation), settled)
+    ledger = replace(_with_records(observation, settled), identity=_identity(observation))
     return step(State.DEGRADED, "Remembering", note, answers.record(observation, ledger, "Remembering", note))
 
 
@@ -77,10 +81,8 @@ def _start(observation: Observation[A], answers: Answers[A], ledger: Ledger, tem
     )
 
 
-def _meet(
-    observation: Observation[A], answers: Answers[A], ledger: Ledger, found: Object, template: Object
-) -> Decision:
-    states = observation.states
+def _meet(observation: Observation[A], answers: Answers[A], ledger: Ledger, found: Object) -> Decision:
+    states, template = observation.states, answers.first_template(observation)
     if len(observation.identities) > 1:
         text = ", ".join(f"{pod} of {state.identity}" for pod, state in sorted(states.items()))
         return blocked("OtherCluster", f"the volumes hold members of different clusters: {text}; nothing is changed")
@@ -98,7 +100,7 @@ def _meet(
             return step(State.PROGRESSING, "Creating", f"{pod} is made anew", Delete(present))
     if _have_met(observation):
         settled = _settled(observation, observation.records)
-        written = replace(ledger, identity=_identity(observation), places={**ledger.places, **settled})
+        written = replace(_with_records(observation, settled), identity=ledger.identity or _identity(observation))
         note = f"{count_noun(len(settled), 'member')} formed cluster {written.identity}"
         return step(State.PROGRESSING, "Creating", note, answers.record(observation, written, "Founded", note))
     seed = next(iter(observation.recorded_pods), None)
@@ -121,6 +123,12 @@ def _identity(observation: Observation[A]) -> str:
     """Return the cluster's own; of an engine that has none the UID of the StatefulSet, written once."""
     found = observation.stateful_set
     return next(iter(observation.identities), "") or str(found["metadata"]["uid"] if found else "")
+
+
+def _with_records(observation: Observation[A], records: Mapping[str, MemberRecord]) -> Ledger:
+    """Return the ledger with records of this role: those of other roles stay."""
+    ledger = observation.ledger or Ledger()
+    return replace(ledger, places={**ledger.places, **records})
 
 
 def _settled(observation: Observation[A], pods: Mapping[str, MemberRecord] | list[str]) -> dict[str, MemberRecord]:

@@ -50,7 +50,7 @@ def admit_members(observation: Observation[A], answers: Answers[A]) -> Decision 
     """Let in members that are on the way: an empty volume, a pod, and the vote once they have caught up."""
     for pod in _joining(observation):
         return _join(observation, answers, pod)
-    for pod in _returning(observation):
+    for pod in _returning(observation, answers):
         return _come_back(observation, answers, pod)
     return None
 
@@ -76,7 +76,7 @@ def _joining(observation: Observation[A]) -> list[str]:
     return [pod for pod in observation.recorded_pods if records[pod].phase == "joining" and pod not in joined]
 
 
-def _returning(observation: Observation[A]) -> list[str]:
+def _returning(observation: Observation[A], answers: Answers[A]) -> list[str]:
     """Return the pods of members that are to come back as new ones.
 
     One that was announced once and is on no list any more was taken out for good. One that joins in another way may
@@ -85,11 +85,12 @@ def _returning(observation: Observation[A]) -> list[str]:
     if observation.role.quorum != "none" and observation.agreement is None:
         return []
     records = observation.records
-    missing = [pod for pod in observation.recorded_pods if pod not in observation.members]
-    missing = [pod for pod in missing if names.ordinal(pod) < observation.role.count]
+    staying = [pod for pod in observation.recorded_pods if names.ordinal(pod) < observation.role.count]
+    missing = [pod for pod in staying if pod not in observation.members]
     if observation.role.joining == "announced":
         return missing
-    return [pod for pod in missing if records[pod].phase == "settled" and records[pod].spoiled]
+    out = missing if "drain" in answers.acts else staying
+    return [pod for pod in out if records[pod].phase == "settled" and records[pod].spoiled]
 
 
 def _joined(observation: Observation[A]) -> list[str]:
@@ -165,15 +166,40 @@ def _join(observation: Observation[A], answers: Answers[A], pod: str) -> Decisio
         count = names.ordinal(pod) + 1
         manifest = changed(set_of(observation), replicas=count, partition=count)
         return step(State.PROGRESSING, "Joining", message, Apply(manifest, "ScalingOut", f"{pod} is started"))
+    if role.joining == "itself" and (restart := _restart_with_its_file(observation, pod, message)) is not None:
+        return restart
     if pod not in observation.states:
         return _wait_for_start(observation, pod, message)
-    if role.quorum != "none" and pod not in observation.members and role.joining == "added":
+    if role.joining == "added" and pod not in observation.members:
         admit = Act("admit", {"pod": pod}, "MemberAdded", f"{pod} is let in")
         return step(State.PROGRESSING, "Joining", message, admit)
     if role.votes and pod in observation.learners:
         vote = Act("vote", {"member": member, "pod": pod}, "MemberPromoted", f"{pod} has caught up and votes")
         return step(State.PROGRESSING, "Joining", f"{message}: it catches up", vote, after=0.5)
     return wait(State.PROGRESSING, "Joining", f"{message}: {describe(observation, pod)}")
+
+
+def _restart_with_its_file(observation: Observation[A], pod: str, message: str) -> Decision | None:
+    """Have a member start anew that waits with the file of before, which says that it must have data.
+
+    Its volume went with a pod that came back at once. One that is on its way by now is left alone.
+    """
+    found, state = observation.world.pod(pod), observation.states.get(pod)
+    if found is None or is_leaving(found) or pod in observation.members or observation.is_healthy(pod):
+        return None
+    if (state is not None and state.progress) or is_newer_than_files(observation, found):
+        return None
+    note = f"{pod} starts with the file of a member that joins"
+    return step(State.PROGRESSING, "Joining", message, Delete(found, "Restarted", note), after=2.0)
+
+
+def is_newer_than_files(observation: Observation[A], pod: Object) -> bool:
+    """Tell whether a pod was made after the members' files were written last: kubelets bring files late to pods that
+    run, and one that is older may have started with those of before."""
+    config = observation.world.get("ConfigMap", names.members_map(observation.app)) or {"metadata": {}}
+    entries = config["metadata"].get("managedFields") or ()
+    written = max((str(entry.get("time", "")) for entry in entries), default="")
+    return str(pod["metadata"]["creationTimestamp"]) > written
 
 
 def _wait_for_start(observation: Observation[A], pod: str, message: str) -> Decision:

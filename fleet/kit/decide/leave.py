@@ -27,8 +27,8 @@ def scale_in(observation: Observation[A], answers: Answers[A]) -> Decision | Non
 def _remove(observation: Observation[A], answers: Answers[A], pod: str) -> Decision:
     ordinal, count = names.ordinal(pod), observation.role.count
     message = f"scale to {count}: {pod} leaves"
-    if pod in observation.members:
-        return _take_off_the_list(observation, answers, pod, message)
+    if pod in observation.members and (decision := _take_out(observation, answers, pod, message)) is not None:
+        return decision
     if observation.replicas > ordinal:
         manifest = changed(set_of(observation), replicas=ordinal, partition=ordinal)
         return step(State.PROGRESSING, "ScalingIn", message, Apply(manifest, "ScalingIn", f"the pod of {pod} goes"))
@@ -46,8 +46,11 @@ def _remove(observation: Observation[A], answers: Answers[A], pod: str) -> Decis
     return step(State.PROGRESSING, "ScalingIn", message, *([forget] if "forget" in answers.acts else []), written)
 
 
-def _take_off_the_list(observation: Observation[A], answers: Answers[A], pod: str, message: str) -> Decision:
-    """A leader hands over first, and the others must be a majority of those that are left."""
+def _take_out(observation: Observation[A], answers: Answers[A], pod: str, message: str) -> Decision | None:
+    """Take a member out of the engine before its pod goes; None where its pod may go as it is.
+
+    A leader hands over first, and the others must be a majority of those that are left.
+    """
     staying = [other for other in observation.healthy_pods if names.ordinal(other) < observation.role.count]
     if observation.leader == pod and staying and "lead" in answers.acts:
         move = Act("lead", {"pod": staying[0]}, "LeaderMoved", f"{staying[0]} takes over before {pod} leaves")
@@ -55,6 +58,11 @@ def _take_off_the_list(observation: Observation[A], answers: Answers[A], pod: st
     if _breaks_majority(observation, pod):
         state, why = state_of(observation, observation.unwell_pods), describe_unwell(observation)
         return wait(state, "Waiting", f"{message} when the others are a majority: {why}")
+    if objections := answers.objections_to_stop(observation, pod):
+        why = "; ".join(objection.message for objection in objections)
+        return wait(State.DEGRADED, "Waiting", f"{message}, but not now: {why}")
+    if "drain" not in answers.acts:
+        return None
     drain = Act("drain", {"member": observation.members[pod], "pod": pod}, "MemberRemoved", message)
     return step(State.PROGRESSING, "ScalingIn", message, drain)
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 from fleet.kit import names
 from fleet.kit.answers import Answers
 from fleet.kit.decide.health import describe, describe_pods, is_settling
+from fleet.kit.decide.join import is_newer_than_files
 from fleet.kit.members import Ledger, MemberRecord
 from fleet.kit.observation import Observation, in_order
 from fleet.kit.stateful_set import changed
@@ -111,10 +112,8 @@ def _go_on_alone(observation: Observation[A], answers: Answers[A], ledger: Ledge
 
 
 def _restart_with_its_file(observation: Observation[A], survivor: str, message: str, note: str) -> Decision | None:
-    """A pod that is older than the file may start with the one before: kubelets bring files late to pods that run."""
     pod = observation.world.pod(survivor)
-    config = observation.world.get("ConfigMap", names.members_map(observation.app)) or {"metadata": {}}
-    if pod is None or is_leaving(pod) or pod["metadata"]["creationTimestamp"] > _time_of(config):
+    if pod is None or is_leaving(pod) or is_newer_than_files(observation, pod):
         return None
     return step(State.DEGRADED, "ForcingQuorum", message, Delete(pod, "ForcingQuorum", note), after=2.0)
 
@@ -155,9 +154,3 @@ def _bring_others_back(observation: Observation[A], answers: Answers[A], ledger:
 
 def _start_of(found: Object) -> int:
     return int(found["spec"].get("ordinals", {}).get("start", 0))
-
-
-def _time_of(config: Object) -> str:
-    """Return when the operator last wrote the ConfigMap."""
-    entries = config["metadata"].get("managedFields") or ()
-    return max((str(entry.get("time", "")) for entry in entries), default="")

@@ -35,7 +35,7 @@ def replace_member(observation: Observation[A], answers: Answers[A]) -> Decision
             # Noted before it is taken out: it may come back by itself, and then nothing says what its data is worth
             marked = mark_spoiled(observation, answers, pod, f"is replaced: {reason}")
             return step(State.DEGRADED, "Replacing", note, marked)
-        if pod not in observation.members:
+        if pod not in observation.members or "drain" not in answers.acts:
             continue  # it comes back as a new one
         drain = Act("drain", {"member": observation.members[pod], "pod": pod}, "MemberReplaced", note)
         return step(State.DEGRADED, "Replacing", note, drain)

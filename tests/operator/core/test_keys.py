@@ -56,7 +56,7 @@ def test_keys_that_an_app_gave_back_are_found_by_name_when_it_takes_them_over_ag
 
     controller = kube.Controller(
         "etcd",
-        EtcdEngine.resource,
+        EtcdEngine({}).resource,
         look,
         watches=(kube.Watch(kinds.SECRETS, label("fleet.dev/app"), labels={"fleet.dev/kind": "Etcd"}),),
         namespace=cluster.namespace,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fleet.apps.etcd.engine.answers import etcd_answers
 from fleet.apps.etcd.engine.decide import concerns
 from fleet.kit.order import Concern, decide
 from fleet.kit.step import Decision, State, wait
@@ -46,4 +47,4 @@ def test_data_comes_before_availability_and_both_before_any_change() -> None:
 
 
 def test_etcd_has_an_answer_to_every_concern() -> None:
-    assert {*concerns(Drawing().seen(), IMAGES)} == {*Concern}
+    assert {*concerns(Drawing().seen(), etcd_answers(IMAGES))} == {*Concern}

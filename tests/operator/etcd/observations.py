@@ -14,7 +14,9 @@ from typing import Any, Self
 
 from fleet.apps.etcd import names
 from fleet.apps.etcd.driver import DRIVER
-from fleet.apps.etcd.engine.decide import at_rest, concerns
+from fleet.apps.etcd.engine.answers import etcd_answers
+from fleet.apps.etcd.engine.decide import concerns
+from fleet.apps.etcd.engine.engine import EtcdEngine
 from fleet.apps.etcd.engine.observe import EtcdObservation, make_observation, statuses_of
 from fleet.apps.etcd.engine.protocol import Alarm, AlarmKind, Member, MemberStatus
 from fleet.apps.etcd.engine.secrets import secrets
@@ -41,7 +43,7 @@ def app(**spec: Any) -> Etcd:
 
 def decided(seen: EtcdObservation, images: Mapping[str, str] = IMAGES) -> Decision:
     """As the operator's core does it with what the engine gives it."""
-    return decide(concerns(seen, images), at_rest(seen))
+    return decide(concerns(seen, etcd_answers(images)), EtcdEngine(images).at_rest(seen))
 
 
 def before(seconds: float) -> str:

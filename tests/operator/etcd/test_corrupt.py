@@ -17,7 +17,8 @@ import pytest
 
 from fleet.apps.etcd import names
 from fleet.apps.etcd.engine.act import act
-from fleet.apps.etcd.engine.observe import EtcdObservation, members_of, observe
+from fleet.apps.etcd.engine.half import observe
+from fleet.apps.etcd.engine.observe import EtcdObservation, members_of
 from fleet.apps.etcd.engine.protocol import Alarm, Etcd, Refused
 from fleet.kit.members import MemberRecord
 from fleet.kit.step import Act, NotYetError

@@ -10,7 +10,6 @@ import pytest
 
 from fleet.apps.etcd import names, secured
 from fleet.apps.etcd.client import client
-from fleet.apps.etcd.engine.decide import at_rest
 from fleet.apps.etcd.engine.engine import EtcdEngine
 from fleet.apps.etcd.engine.observe import EtcdObservation, members_by_pod, members_of, statuses_of
 from fleet.kit.members import MemberRecord
@@ -180,7 +179,8 @@ def test_a_new_ca_is_trusted_by_all_members_before_it_is_used() -> None:
     assert "next-ca.crt" in held["kept-ca"]
     trust = held["kept-ca"]["trust"].decode()
     seen = found.seen()
-    manifest = applied(decide(EtcdEngine(IMAGES).concerns(seen), at_rest(seen)), "StatefulSet")
+    engine = EtcdEngine(IMAGES)
+    manifest = applied(decide(engine.concerns(seen), engine.at_rest(seen)), "StatefulSet")
     assert manifest["spec"]["template"]["metadata"]["annotations"]["fleet.dev/trust"] == trust
     found.hold(now + datetime.timedelta(days=365 * 8))
     assert "next-ca.crt" in found.secrets_held()["kept-ca"], "not while members run that were started without"

@@ -22,7 +22,8 @@ import pytest
 from fleet.apps.etcd import Etcd as App
 from fleet.apps.etcd import names, secured
 from fleet.apps.etcd.engine.act import act
-from fleet.apps.etcd.engine.observe import EtcdObservation, members_of, observe
+from fleet.apps.etcd.engine.half import observe
+from fleet.apps.etcd.engine.observe import EtcdObservation, members_of
 from fleet.apps.etcd.engine.protocol import Endpoint, Etcd, Refused, Unreachable
 from fleet.apps.etcd.files import common, file_of
 from fleet.apps.etcd.layout import Layout

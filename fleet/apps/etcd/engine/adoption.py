@@ -21,7 +21,6 @@ from fleet.apps.etcd import kept as keeping
 from fleet.apps.etcd import layout as layouts
 from fleet.apps.etcd.engine.observe import (
     EtcdObservation,
-    ledger_in,
     make_agreement,
     members_of,
 )
@@ -35,6 +34,7 @@ from fleet.kit.discovery import spec_managers, template_managers
 from fleet.kit.driver import Problem
 from fleet.kit.hold import held, is_held
 from fleet.kit.members import Ledger, MemberRecord
+from fleet.kit.observation import ledger_in
 from fleet.kit.roll import under_way
 from fleet.kit.step import Decision, State, Take, blocked, step, wait
 from fleet.kit.workload import Find
@@ -61,7 +61,7 @@ class Pending(NamedTuple):
 
 
 def placed(app: Etcd, world: World) -> Placed:
-    ledger = ledger_in(app, world)
+    ledger = ledger_in(app, world, keeping.labels(app))
     if ledger is not None and ledger.layout and ledger.identity:
         kept = layouts.read(ledger.layout)
         return Placed(names.laid_out(app, kept), world, taken=True)

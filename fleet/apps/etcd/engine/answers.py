@@ -109,6 +109,12 @@ class EtcdAnswers(Answers[Etcd]):
             return None
         return Act("downgrade", {"version": ".".join(hop.target.split(".")[:2])})
 
+    def alarms(self, observation: EtcdObservation, pod: str) -> tuple[str, ...]:
+        state = observation.states.get(pod)
+        member = observation.members.get(pod) or (state.member if state is not None else None)
+        kinds = {alarm.kind for alarm in alarms_of(observation) if f"{alarm.member_id:x}" == member}
+        return tuple(sorted(kinds))
+
     def may_join(self, observation: EtcdObservation) -> bool:
         return not changes_over(observation)
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 from fleet.apps.etcd import names
 from fleet.apps.etcd.engine import encrypt
 from fleet.apps.etcd.engine.adoption import adopted, as_found, let_go, owned_by_others
-from fleet.apps.etcd.engine.answers import EtcdAnswers, etcd_answers
+from fleet.apps.etcd.engine.answers import EtcdAnswers
 from fleet.apps.etcd.engine.change import refuse_other_version, take_back_downgrade
 from fleet.apps.etcd.engine.observe import EtcdObservation
 from fleet.apps.etcd.engine.repair import free_space, refuse_to_replace, replace_corrupt
 from fleet.apps.etcd.engine.secrets import unsigned
 from fleet.apps.etcd.kept import as_it_was
-from fleet.kit.answers import Images
 from fleet.kit.decide.health import wait_for_unwell
 from fleet.kit.decide.join import settle_members
 from fleet.kit.decide.leave import scale_in
@@ -32,15 +31,11 @@ from fleet.kit.decide.upkeep import (
 )
 from fleet.kit.observation import ledger_of
 from fleet.kit.order import Concern, Concerns
-from fleet.kit.step import Decision, State, blocked
-from fleet.text import count_noun
-
-SETTLED_SECONDS = 10.0  # between probes of an etcd that is well
+from fleet.kit.step import Decision, blocked
 
 
-def concerns(observation: EtcdObservation, images: Images, trust: str = "") -> Concerns:
+def concerns(observation: EtcdObservation, answers: EtcdAnswers) -> Concerns:
     """For an etcd whose Services and certificates are in place."""
-    answers = etcd_answers(images, trust)
     if as_found(observation):
         return _as_found(observation, answers)
     return list_concerns(observation, answers)
@@ -88,12 +83,6 @@ def _revive(observation: EtcdObservation, answers: EtcdAnswers) -> Decision | No
     """As for a roll: not while the template is another manager's, and with the files in place."""
     decision = revive_members(observation, answers)
     return decision and (owned_by_others(observation) or write_files(observation, answers) or decision)
-
-
-def at_rest(observation: EtcdObservation) -> Decision:
-    count = len(observation.voters)
-    words = f"{count_noun(count, 'member')} of etcd {observation.oldest_version} in step, {observation.leader} leads"
-    return Decision(State.OK, "Healthy", words, (), SETTLED_SECONDS)
 
 
 def _needs_a_roll(observation: EtcdObservation) -> Decision | None:

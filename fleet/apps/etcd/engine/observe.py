@@ -1,23 +1,18 @@
-"""Asks the members of an etcd how they are, all at once and within a few seconds. It changes nothing."""
+"""What is observed of an etcd: what members say and agree on in the kit's words, and what is etcd's own in it. Pure."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fleet.apps.etcd import names
 from fleet.apps.etcd.driver import DRIVER
-from fleet.apps.etcd.engine.protocol import Alarm, Endpoint, Member, MemberStatus, Refused, Unreachable
-from fleet.apps.etcd.engine.protocol import Etcd as Protocol
+from fleet.apps.etcd.engine.protocol import Alarm, Endpoint, Member, MemberStatus
 from fleet.apps.etcd.files import quota
-from fleet.apps.etcd.kept import labels
 from fleet.apps.etcd.spec import Etcd
-from fleet.kit import members as ledgers
-from fleet.kit import names as kit_names
-from fleet.kit.members import LEDGER, Ledger
+from fleet.kit.members import Ledger
 from fleet.kit.observation import Agreement, MemberState, Observation, RoleSpec, Silence, role_spec
-from fleet.kit.world import Object, World, address
+from fleet.kit.world import World, address
 
 EtcdObservation = Observation[Etcd]
 BEHIND = 5_000  # entries of the log; a member that is further behind is not in step
@@ -27,29 +22,6 @@ FULL = 0.9  # of the quota in use: above it, a smaller file would be full again 
 def endpoint(app: Etcd, world: World, pod: str) -> Endpoint | None:
     found = address(world.pod(pod))
     return Endpoint(found, names.client_port(app), names.host(app, pod)) if found else None
-
-
-def ledger_in(app: Etcd, world: World) -> Ledger | None:
-    """Of the app as it is. One that was given back has no labels of ours, and what it says is of then."""
-    own: Object = (world.get("ConfigMap", kit_names.members_map(app)) or {}).get("metadata", {})
-    ours = labels(app).items() <= (own.get("labels") or {}).items()
-    text = (own.get("annotations") or {}).get(LEDGER) if ours else None
-    return ledgers.read(text) if text else None
-
-
-async def observe(app: Etcd, world: World, etcd: Protocol | None) -> EtcdObservation:
-    """Ask every member how it is, and then one of a majority who the members are."""
-    ledger = ledger_in(app, world)
-    blank = make_observation(app, world, ledger)
-    if etcd is None:
-        return blank
-    pods = {*blank.pods, *(ledger.places if ledger else ())}
-    places = {pod: place for pod in pods if (place := endpoint(app, world, pod)) is not None}
-    answers = await asyncio.gather(*(_ask(etcd, place) for place in places.values()))
-    statuses = {pod: one for pod, one in zip(places, answers, strict=True) if isinstance(one, MemberStatus)}
-    silent = {pod: one for pod, one in zip(places, answers, strict=True) if isinstance(one, str)}
-    members = await _agreed(etcd, [places[pod] for pod, status in statuses.items() if _can_be_asked(status)])
-    return make_observation(app, world, ledger, statuses, silent=silent, members=members)
 
 
 def make_observation(
@@ -67,7 +39,7 @@ def make_observation(
         world,
         ledger,
         _role(app),
-        {pod: _state(status) for pod, status in (statuses or {}).items()},
+        {pod: make_state(status) for pod, status in (statuses or {}).items()},
         {pod: Silence(reason) for pod, reason in (silent or {}).items()},
         None if members is None else make_agreement(app, members),
     )
@@ -108,7 +80,8 @@ def _role(app: Etcd) -> RoleSpec:
     return replace(role, container=kept.container if kept is not None else role.container, tolerated_lag=BEHIND)
 
 
-def _state(status: MemberStatus) -> MemberState:
+def make_state(status: MemberStatus) -> MemberState:
+    """Return what a member of etcd said of itself."""
     return MemberState(
         identity=f"{status.cluster_id:x}",
         member=f"{status.member_id:x}",
@@ -144,26 +117,3 @@ def _by_pod(app: Etcd, members: Sequence[Member]) -> dict[str, Member]:
             if (pod := names.pod_of_peer_url(app, url)) is not None:
                 found[pod] = member
     return found
-
-
-async def _ask(etcd: Protocol, place: Endpoint) -> MemberStatus | str:
-    try:
-        return await etcd.status(place)
-    except Unreachable as problem:
-        return problem.why
-    except Refused as problem:
-        return problem.reason
-
-
-def _can_be_asked(status: MemberStatus) -> bool:
-    return bool(status.leader) and not status.is_learner
-
-
-async def _agreed(etcd: Protocol, places: list[Endpoint]) -> tuple[Member, ...] | None:
-    """The first list that a majority stands behind."""
-    for place in places:
-        try:
-            return await etcd.members(place)
-        except (Unreachable, Refused):
-            continue
-    return None

@@ -1,0 +1,101 @@
+"""Talks to the members of an etcd: how to connect, how each is, who they are, and requests to change something."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from fleet.apps.etcd import names
+from fleet.apps.etcd.engine.act import act
+from fleet.apps.etcd.engine.observe import (
+    EtcdObservation,
+    endpoint,
+    make_agreement,
+    make_observation,
+    make_state,
+    statuses_of,
+)
+from fleet.apps.etcd.engine.protocol import Etcd as Protocol
+from fleet.apps.etcd.engine.protocol import Refused, Unreachable
+from fleet.apps.etcd.engine.secrets import authorities, certificates_as_found, own_pair
+from fleet.apps.etcd.kept import labels
+from fleet.apps.etcd.spec import Etcd
+from fleet.kit.app_engine import ask_members
+from fleet.kit.certificates import Pair, client_context, found_context
+from fleet.kit.engine import Allowed, Connector, Done, Progress
+from fleet.kit.observation import Agreement, MemberState, Silence, ledger_in
+from fleet.kit.step import Act
+from fleet.kit.world import World
+
+
+class EtcdHalf:
+    def connector(self, app: Etcd, world: World) -> Connector[Protocol] | None:
+        """With a certificate of this process's own; None while there is no authority to make it."""
+        make: Callable[[], ssl.SSLContext] | None
+        if (kept := names.layout(app)) is not None and kept.tls:
+            found = certificates_as_found(app, world)
+            if found is None:
+                return None
+            mark = b"".join(found.values())
+            make = partial(found_context, found["ca.crt"], _pair(found))
+        elif not names.encrypted(app):
+            mark, make = b"plain", None
+        elif (held := authorities(app, world)) is None:
+            return None
+        elif (signer := held.clients.current) is not None:
+            mark = signer.pem + held.clients.bundle
+            make = partial(client_context, signer, trusted=held.clients.bundle)
+        elif (pair := own_pair(app, world)) is not None:
+            mark = pair.cert_pem + held.clients.bundle
+            make = partial(found_context, held.clients.bundle, pair)
+        else:
+            return None
+        return Connector(mark, partial(_open, make))
+
+    async def close(self, client: Protocol) -> None:
+        await client.close()
+
+    async def probe(self, client: Protocol, observation: EtcdObservation, pod: str) -> MemberState | Silence | None:
+        place = endpoint(observation.app, observation.world, pod)
+        if place is None:
+            return None
+        try:
+            return make_state(await client.status(place))
+        except Unreachable as problem:
+            return Silence(problem.why)
+        except Refused as problem:
+            return Silence(problem.reason)
+
+    async def membership(self, client: Protocol, observation: EtcdObservation) -> Agreement | None:
+        """The first list that a majority stands behind: a member without a leader or a vote is not asked for one."""
+        for pod, status in statuses_of(observation).items():
+            place = endpoint(observation.app, observation.world, pod)
+            if place is None or not status.leader or status.is_learner:
+                continue
+            try:
+                return make_agreement(observation.app, await client.members(place))
+            except (Unreachable, Refused):
+                continue
+        return None
+
+    async def act(self, client: Protocol, observation: EtcdObservation, request: Act, allowed: Allowed) -> Progress:
+        await act(client.guarded(allowed), observation, request)
+        return Done()
+
+
+async def observe(app: Etcd, world: World, etcd: Protocol | None) -> EtcdObservation:
+    """Ask every member how it is, and then one of a majority who the members are: within a few seconds. `etcd` is None
+    while there are no credentials to ask with."""
+    blank = make_observation(app, world, ledger_in(app, world, labels(app)))
+    return blank if etcd is None else await ask_members(EtcdHalf(), etcd, blank)
+
+
+async def _open(make: Callable[[], ssl.SSLContext] | None) -> Protocol:
+    client = Protocol(make() if make else None)
+    await client.__aenter__()
+    return client
+
+
+def _pair(found: Mapping[str, bytes]) -> Pair:
+    return Pair(found["tls.crt"], found["tls.key"])

@@ -1,0 +1,249 @@
+"""An app type as the reconciler knows engines: observed, decided and reported as all are, with what it alone answers.
+
+A type without a half that acts is a program in pods: nobody asks its members, and their kubelets' word is all there is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from fleet.kit import names, pods
+from fleet.kit.answers import Answers, Images, image_in, images_of
+from fleet.kit.app_type import AppType
+from fleet.kit.decide.health import describe
+from fleet.kit.decide.table import list_concerns
+from fleet.kit.engine import ActingHalf, Allowed, Report, require_progress
+from fleet.kit.members import Ledger
+from fleet.kit.observation import MemberState, Observation, Silence, in_order, ledger_in, role_spec
+from fleet.kit.order import Concern, Concerns, Look
+from fleet.kit.permissions import DEFAULT, Permissions
+from fleet.kit.status import LastBackup, MemberStatus
+from fleet.kit.step import Act, Decision, Object, State, blocked
+from fleet.kit.world import World
+from fleet.model.app import ROLL, App
+from fleet.text import count_noun
+
+A = TypeVar("A", bound=App)
+T = TypeVar("T")
+Conditions = tuple[tuple[str, str, str, str], ...]
+NOTED_LAG = 1000  # positions; below it, a member counts as in step and nothing is said
+CLIENT_LIFE = datetime.timedelta(hours=12)
+SETTLED_SECONDS = 10.0  # between two looks at an app that is well
+
+
+@dataclass(slots=True)
+class _Client:
+    value: Any
+    mark: bytes
+    until: datetime.datetime
+
+
+class AppEngine(Generic[A]):
+    """The engine of any app type. What an engine does in another way it overrides."""
+
+    def __init__(
+        self,
+        app_type: AppType[A],
+        images: Images,
+        permissions: Permissions = DEFAULT,
+        half: ActingHalf[A, Any] | None = None,
+    ) -> None:
+        self.app_type = app_type
+        self.app: type[A] = app_type.app
+        self.resource = app_type.resource
+        self.images = images
+        self._permissions = permissions
+        self._half = half
+        self._clients: dict[tuple[str, str], _Client] = {}  # open connections, and nothing else
+
+    def answers(self, observation: Observation[A]) -> Answers[A]:
+        """Return what the app type makes of an observation."""
+        return Answers(self.app_type, self.images)
+
+    # Objects
+
+    def surroundings(self, app: A, world: World, now: datetime.datetime) -> list[Object]:
+        return pods.surroundings(self.app_type, app)
+
+    def keys(self, app: A, world: World) -> Sequence[str]:
+        return ()
+
+    def attachments(self, observation: Observation[A]) -> list[Object]:
+        return []
+
+    def data_of(self, app: A, world: World) -> list[Object]:
+        """The claims of all roles; of an adopted app none, since its volumes stay."""
+        volumes = [(role.name, volume.name) for role in self.app_type.roles for volume in role.volumes]
+        first = {f"{volume}-{names.role_name(app, role)}-" for role, volume in volumes}
+        claims = world.all("PersistentVolumeClaim")
+        return [claim for claim in claims if claim["metadata"]["name"].rstrip("0123456789") in first]
+
+    def keeps_data(self, app: A) -> bool:
+        return bool(getattr(getattr(app, "volume", None), "on_delete", "keep") == "keep")
+
+    # Observation
+
+    async def observe(self, app: A, world: World) -> Observation[A]:
+        """Ask all members how they are, then those whose word counts who the members are: of each role."""
+        ledger, client = ledger_in(app, world, names.labels(app)), await self.client(app, world)
+        recorded = {record.role for record in ledger.places.values()} if ledger is not None else set()
+        roles = [role.name for role in self.app_type.roles if role.count(app) > 0 or role.name in recorded]
+        first, *others = [await self._observe_role(app, world, ledger, client, role) for role in roles]
+        return self.judged(replace(first, others=tuple(others)))
+
+    async def _observe_role(
+        self, app: A, world: World, ledger: Ledger | None, client: Any, role: str
+    ) -> Observation[A]:
+        blank = Observation(app, world, ledger, role_spec(self.app_type, app, role))
+        return blank if self._half is None or client is None else await ask_members(self._half, client, blank)
+
+    def judged(self, observation: Observation[A]) -> Observation[A]:
+        """With what the operator's owner does not allow. What members run already came from one who may make them."""
+        image = getattr(observation.app, "image", None)
+        own = {image} if image and self.app_type.version_in(image, self.images) is not None else set()
+        barred = self._permissions.problems(observation.app, [*own, *images_of(observation)])
+        return replace(observation, barred=barred, origins=self._permissions.restores)
+
+    # Decisions
+
+    def concerns(self, observation: Observation[A]) -> Concerns:
+        """What is to be done about each concern, role by role."""
+        looks: dict[Concern, Sequence[Look]] = {}
+        for role in observation.roles:
+            for concern, further in self.role_concerns(role).items():
+                looks[concern] = (*looks.get(concern, ()), *further)
+        if not (problems := observation.barred_fields("image")):
+            return looks
+        refused = blocked("NotAllowed", "; ".join(map(str, problems)))
+        if observation.stateful_set is None or observation.ledger is None or not observation.ledger.identity:
+            return {**looks, Concern.ADOPTION: (lambda: refused,)}
+        return {**looks, Concern.REVIVAL: (), Concern.ROLL: (lambda: refused,)}  # members are looked after as they are
+
+    def role_concerns(self, observation: Observation[A]) -> Concerns:
+        """What is to be done about each concern of one role."""
+        return list_concerns(observation, self.answers(observation))
+
+    def at_rest(self, observation: Observation[A]) -> Decision:
+        """What is said of an app with nothing to do."""
+        answers = self.answers(observation)
+        count, version = len(observation.healthy_pods), answers.running_version(observation) or ""
+        leads = f", {observation.leader} leads" if observation.leader is not None else ""
+        message = f"{count_noun(count, 'member')} of {answers.name} {version} in step{leads}"
+        return Decision(State.OK, "Healthy", message, (), SETTLED_SECONDS)
+
+    async def act(self, observation: Observation[A], act: Act, allowed: Allowed) -> None:
+        client = await self.client(observation.app, observation.world)
+        if self._half is None or client is None:
+            return
+        pod = str(act.arguments.get("pod", ""))
+        role = next((role for role in observation.roles if pod in (*role.pods, *role.records)), observation)
+        require_progress(await self._half.act(client, role, act, allowed))
+
+    # What people are told
+
+    def report(self, observation: Observation[A], last_backup: LastBackup | None) -> Report:
+        answers, roles = self.answers(observation), observation.roles
+        members = [self._member(role, answers, pod) for role in roles for pod in in_order({*role.pods, *role.members})]
+        return Report(
+            version=answers.running_version(observation),
+            desired_version=self._desired_version(observation, answers),
+            image_template=self.app_type.image_template(self.images),
+            members=tuple(members),
+            wanted=sum(role.role.count for role in roles),
+            leader=observation.leader,
+            identity=(observation.ledger.identity or None) if observation.ledger else None,
+            available=observation.is_served,
+            last_backup=self.last_backup(observation, last_backup),
+            conditions=(*self.conditions(observation, last_backup), *_rolled(observation)),
+        )
+
+    def last_backup(self, observation: Observation[A], known: LastBackup | None) -> LastBackup | None:
+        """Return the newest backup: `known` is that of the status."""
+        return known
+
+    def conditions(self, observation: Observation[A], last_backup: LastBackup | None) -> Conditions:
+        """Return further conditions of the app."""
+        return ()
+
+    def _desired_version(self, observation: Observation[A], answers: Answers[A]) -> str:
+        image = answers.image(observation, observation.app)
+        present = self.app_type.version_in(image, self.images)
+        is_exact = present is not None and not self.app_type.versions.is_series(present)
+        return present if present is not None and is_exact else self.app_type.version(observation.app)
+
+    def _member(self, observation: Observation[A], answers: Answers[A], pod: str) -> MemberStatus:
+        state = observation.states.get(pod)
+        lag = observation.lag(pod) if state is not None else 0
+        return MemberStatus(
+            name=pod,
+            id=observation.members.get(pod) or (state.member if state is not None else None) or None,
+            role=state.role or None if state is not None else None,
+            version=state.version or None if state is not None else None,
+            image=image_in(observation, observation.world.pod(pod) or {}) or None,
+            ready=observation.is_healthy(pod),
+            state=_state(observation, pod),
+            lag=lag if lag > NOTED_LAG else None,
+            alarms=answers.alarms(observation, pod),
+            volume=names.claim(observation.app, pod) if observation.claim_of(pod) else None,
+        )
+
+    # Connections
+
+    async def client(self, app: A, world: World) -> Any:
+        """Return the client of an app, made anew with other credentials and after a time; None while there are none."""
+        half = self._half
+        connector = half.connector(app, world) if half is not None else None
+        if connector is None:
+            return None
+        name, now = (app.namespace, app.name), world.now
+        known = self._clients.get(name)
+        if known is not None and known.mark == connector.mark and now < known.until:
+            return known.value
+        await self.forget(name)
+        self._clients[name] = _Client(await connector.open(), connector.mark, now + CLIENT_LIFE)
+        return self._clients[name].value
+
+    async def forget(self, name: Any) -> None:
+        """Close the connections to an app that is gone."""
+        known = self._clients.pop(name, None)
+        if known is not None and self._half is not None:
+            await self._half.close(known.value)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for name in list(self._clients):
+            await self.forget(name)
+
+
+async def ask_members(half: ActingHalf[A, T], client: T, blank: Observation[A]) -> Observation[A]:
+    """Ask the members of a role how they are, all at once, and then who they are."""
+    asked = list(dict.fromkeys([*blank.pods, *blank.recorded_pods]))
+    replies = dict(zip(asked, await asyncio.gather(*(half.probe(client, blank, pod) for pod in asked)), strict=True))
+    states = {pod: state for pod, state in replies.items() if isinstance(state, MemberState)}
+    silences = {pod: silence for pod, silence in replies.items() if isinstance(silence, Silence)}
+    observation = replace(blank, states=states, silences=silences)
+    return replace(observation, agreement=await half.membership(client, observation))
+
+
+def _rolled(observation: Observation[Any]) -> Conditions:
+    """Say whether every member was restarted for the last `fleet roll`, whose word is the message."""
+    word = observation.app.roll
+    if not word:
+        return ()
+    found = [role.world.pod(pod) or {"metadata": {}} for role in observation.roles for pod in role.pods]
+    through = all((pod["metadata"].get("annotations") or {}).get(ROLL) == word for pod in found)
+    return (("Rolled", "True" if through else "False", "Rolled" if through else "Rolling", word),)
+
+
+def _state(observation: Observation[Any], pod: str) -> Any:
+    if names.ordinal(pod) >= observation.role.count:
+        return "leaving"
+    if observation.is_healthy(pod):
+        return "running"
+    if pod in observation.learners or observation.ledger is None or not observation.ledger.identity:
+        return "joining"
+    return "failed" if "ended" in describe(observation, pod) else "unknown"
