@@ -27,9 +27,9 @@ A = TypeVar("A", bound=App)
 def bootstrap(observation: Observation[A], answers: Answers[A]) -> Decision | None:
     """Bring the first members of a role up; None once they have met and the ledger says whose cluster it is."""
     ledger, found, records = observation.ledger, observation.stateful_set, observation.records
+    if not observation.role.count:
+        return None
     if ledger is None or not records:
-        if not observation.role.count:
-            return None
         return _begin(observation, answers) if found is None else _remember(observation, answers)
     if found is None:
         template = answers.first_template(observation)

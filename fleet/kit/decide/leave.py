@@ -10,7 +10,7 @@ from fleet.kit.answers import Answers
 from fleet.kit.decide.health import describe_unwell, state_of
 from fleet.kit.observation import Observation, ledger_of, set_of
 from fleet.kit.stateful_set import changed
-from fleet.kit.step import Act, Apply, Decision, Delete, State, step, wait
+from fleet.kit.step import Act, Apply, Decision, Delete, State, Step, step, wait
 from fleet.kit.world import is_leaving
 from fleet.model.app import App
 
@@ -42,8 +42,11 @@ def _remove(observation: Observation[A], answers: Answers[A], pod: str) -> Decis
         return wait(State.PROGRESSING, "ScalingIn", f"{message}; its volume goes", 0.5)
     record = observation.records.get(pod)
     forget = Act("forget", {"member": record.member if record is not None else "", "pod": pod})
+    further: list[Step] = [forget] if "forget" in answers.acts else []
+    if not count and not ordinal and observation.stateful_set is not None:
+        further.append(Delete(observation.stateful_set))  # the role is not wanted any more; it may be begun anew
     written = answers.record(observation, ledger_of(observation).without(pod))
-    return step(State.PROGRESSING, "ScalingIn", message, *([forget] if "forget" in answers.acts else []), written)
+    return step(State.PROGRESSING, "ScalingIn", message, *further, written)
 
 
 def _take_out(observation: Observation[A], answers: Answers[A], pod: str, message: str) -> Decision | None:

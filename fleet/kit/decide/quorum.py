@@ -34,6 +34,8 @@ def recover_majority(observation: Observation[A], answers: Answers[A], *, forcib
     """
     if observation.agreement is not None or observation.role.quorum == "none":
         return None
+    if not observation.role.count and not observation.pods:
+        return None  # the last of them is on its way out
     silent = [pod for pod in observation.pods if pod not in observation.states]
     told = describe_pods(observation, silent) or "all members run, and they have no leader yet"
     if observation.role.quorum == "external":

@@ -34,6 +34,8 @@ def list_concerns(observation: Observation[A], answers: Answers[A]) -> Concerns:
     What the engine alone knows comes first in each concern: it may say that nothing else is certain. Only at the end,
     when all the rest is settled, members that are not well come before anything that an engine has to say.
     """
+    if not observation.role.count and observation.stateful_set is None:
+        return {Concern.LEAVING: (lambda: scale_in(observation, answers),)}
     shared, own = _shared(observation, answers), answers.diagnose(observation)
     result: dict[Concern, Sequence[Look]] = {}
     for concern in Concern:

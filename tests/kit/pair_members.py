@@ -1,0 +1,93 @@
+"""The members of a `Pair`, as they would answer: what a node is follows from the file that it started with and from
+what is in its volume, and the watchers say which nodes they know.
+
+They are in the memory of a small cluster, since no program of this engine is run here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fleet.kit.answers import Answers
+from fleet.kit.app_engine import AppEngine
+from fleet.kit.engine import Allowed, Connector, Declined, Done, NotYet, Progress
+from fleet.kit.observation import Agreement, MemberState, Observation, Silence
+from fleet.kit.step import Act
+from fleet.kit.world import World
+from tests.kit.pair import PAIR, Pair
+from tests.kit.small_cluster import SmallCluster
+
+LOST = "this-node-has-lost-its-data.invalid"
+
+
+class PairEngine(AppEngine[Pair]):
+    def __init__(self, half: PairHalf) -> None:
+        super().__init__(PAIR, {}, half=half)
+
+    def answers(self, observation: Observation[Pair]) -> Answers[Pair]:
+        return Answers(PAIR, self.images, acts=frozenset({"lead", "forget"}))
+
+
+@dataclass
+class PairHalf:
+    cluster: SmallCluster | None = None
+    primary: str = ""
+    filled: set[str] = field(default_factory=set)  # UIDs of claims with data
+    files: dict[str, str] = field(default_factory=dict)  # by UID of the pod: the file that it started with
+    recovering: dict[str, str] = field(default_factory=dict)  # by pod, what it says of that
+    deaf: set[str] = field(default_factory=set)  # pods that do not answer
+    refuses: bool = False
+
+    def connector(self, app: Pair, world: World) -> Connector[str] | None:
+        return Connector(b"plain", _open)
+
+    async def close(self, client: str) -> None: ...
+
+    async def probe(self, client: str, observation: Observation[Pair], pod: str) -> MemberState | Silence | None:
+        assert self.cluster is not None
+        found = self.cluster.objects.get(("Pod", pod))
+        if found is None:
+            return None
+        if pod in self.deaf:
+            return Silence("no answer in 2 s")
+        if observation.role.name:
+            return MemberState(role="sentinel", version="7.4.2")
+        text = self.files.setdefault(found["metadata"]["uid"], self.cluster.file(pod))
+        claim = self.cluster.get("PersistentVolumeClaim", f"data-{pod}")["metadata"]["uid"]
+        if claim not in self.filled and LOST in text:
+            return MemberState(role="replica", version="7.4.2", obstacle="it has lost its data")
+        self.filled.add(claim)
+        self.primary = self.primary or (pod if "replicaof" not in text else "")
+        if pod in self.recovering:
+            return MemberState(role="replica", version="7.4.2", obstacle="it loads", progress=self.recovering[pod])
+        leads = pod == self.primary
+        return MemberState(role="primary" if leads else "replica", version="7.4.2", leads=leads)
+
+    async def membership(self, client: str, observation: Observation[Pair]) -> Agreement | None:
+        """Nodes with data; of the watchers all that answer."""
+        if not observation.states:
+            return None
+        return Agreement(
+            {pod: "" for pod, state in observation.states.items() if state.obstacle != "it has lost its data"}
+        )
+
+    async def act(self, client: str, observation: Observation[Pair], act: Act, allowed: Allowed) -> Progress:
+        if self.refuses:
+            return Declined("no failover while another one is under way", "wait for it")
+        if act.what == "lead":
+            if act.arguments["pod"] in self.recovering:
+                return NotYet("it still loads")
+            self.primary = str(act.arguments["pod"])
+        return Done()
+
+
+async def _open() -> str:
+    return "open"
+
+
+def pair_cluster(app: Pair) -> tuple[SmallCluster, PairHalf]:
+    """Return an empty cluster for the app, and what its members will be like."""
+    half = PairHalf()
+    cluster = SmallCluster(PairEngine(half), app)
+    half.cluster = cluster
+    return cluster, half
