@@ -19,6 +19,7 @@ COMMANDS = {
         "fleet.cli.commands.init:init",
         "Make a new repository: settings, a cluster, a stack, tests, a CI workflow.",
     ),
+    "new": ("fleet.cli.commands.new:new", "Write a package that extends fleet, such as an app type of your own."),
     "check": ("fleet.cli.commands.check:check", "Evaluate and validate every stack; nothing is sent."),
     "render": ("fleet.cli.commands.render:render", "Print the manifests that the stacks become."),
     "preview": (

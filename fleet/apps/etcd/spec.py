@@ -8,6 +8,7 @@ from pydantic import Field
 
 from fleet.apps.etcd.config import EtcdConfig
 from fleet.apps.etcd.versions import VERSIONS
+from fleet.kit.rules import ONLY_GROWS
 from fleet.kit.versions import known_version
 from fleet.model.app import App
 from fleet.model.app_settings import TLS, Backup, Resources, Restore, Volume
@@ -21,12 +22,6 @@ ODD = Rule(
     hint=lambda members: f"{members - 1} or {members + 1}" if members > 1 else "1 or 3",
 )
 KNOWN_VERSION = known_version("etcd", VERSIONS)
-ONLY_GROWS = Rule(
-    cel="quantity(self).compareTo(quantity(oldSelf)) >= 0",
-    message="cannot become smaller: volumes only grow",
-    allows=lambda old, new: amount(new) >= amount(old),
-    hint="make a new app with less storage and restore a backup into it",
-)
 STARTS_ONCE = Rule(
     cel="!has(self.restoreFrom) || (has(oldSelf.restoreFrom) && self.restoreFrom == oldSelf.restoreFrom)",
     message="can only be given when the app is new",
