@@ -71,6 +71,7 @@ class SimulatedCluster:
         self._volumes: dict[str, Disk] = {}  # by the UID of their claim
         self._templates: dict[str, dict[str, Object]] = {}  # by StatefulSet and revision: the pod template
         self._numbers = itertools.count(1)
+        self.away: set[str] = set()  # pods whose node is away: nothing of them runs until it comes back
         self.created: list[str] = []  # kind and name of every object that somebody created
         self.deleted: list[str] = []
 
@@ -264,8 +265,12 @@ class SimulatedCluster:
         stored["spec"]["volumeName"] = f"pv-{stored['metadata']['uid']}"
 
     def _keep_pod(self, found: Object) -> None:
-        status = found["status"]
+        status, name = found["status"], found["metadata"]["name"]
         if "deletionTimestamp" in found["metadata"]:
+            return
+        if name in self.away:
+            self.members.stop(name)
+            status["containerStatuses"] = []
             return
         if status["phase"] == "Pending":
             if any((MOUNTED, claim) not in self._objects for claim in _claims(found)):

@@ -36,6 +36,7 @@ SUBJECT = Subject(
         change_spec("upgrade 3.5 → 3.6", version="3.6"),
         change_spec("heartbeat", config={"heartbeatMs": 200}),
         change_spec("storage", storage="4Gi"),
+        change_spec("scale 3 → 1, volumes kept", members=1, volume={"onScaleIn": "keep"}),
         kill_pod(0),
         kill_pod(2),
         lose_volume("data-db-1"),

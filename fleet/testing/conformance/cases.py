@@ -13,6 +13,7 @@ from fleet.kit.step import State
 from fleet.testing.conformance.subject import Change, Subject, fingerprint
 from fleet.testing.conformance.trial import Trial
 
+AWAY = 25  # seconds that a node is away
 IDLE = 5  # reconciles in which an app with nothing to do is watched
 LASTING = ("PersistentVolumeClaim", "ConfigMap", "Secret", "Service", "StatefulSet", "PodDisruptionBudget")
 
@@ -170,6 +171,30 @@ def change_mind(subject: Subject, first: Change, second: Change) -> None:
         _compare_ends(trial, end, f"{first}, then {second} at move {number}")
 
 
+def survive_absence(subject: Subject, change: Change) -> None:
+    """Stop nobody whom the others cannot do without, while one member's node is away for a while."""
+    if change.interrupts or _breaks(change) or not subject.quorum:
+        return
+    straight = installed(subject)
+    change.begin(straight)
+    straight.settle()
+    end = fingerprint(straight.cluster, straight.members)
+    for pod in [found["metadata"]["name"] for found in straight.cluster.list_objects("Pod")]:
+        trial = installed(subject)
+        _watch(trial, change)
+        trial.cluster.away.add(pod)
+        for _ in range(IDLE):  # it is known: nobody can foresee a loss in the second of a change
+            trial.reconcile_once()
+            trial.tick()
+        change.begin(trial)
+        for _ in range(AWAY):
+            trial.reconcile_once()
+            trial.tick()
+        trial.cluster.away.clear()
+        trial.settle()
+        _compare_ends(trial, end, f"{change}, while {pod} was away")
+
+
 def survive_stale_reads(subject: Subject, change: Change) -> None:
     """Come to the same end where caches are one reconcile behind all the time."""
     straight = installed(subject)
@@ -208,6 +233,7 @@ CASES: dict[str, tuple[str, Callable[[Subject], None]]] = {
 CHANGE_CASES: dict[str, tuple[str, Callable[[Subject, Change], None]]] = {
     "C2": ("killed after every move", survive_kills),
     "C4": ("clients are served throughout", stay_served),
+    "C6": ("a node is away meanwhile", survive_absence),
     "C7": ("nothing is done in silence", do_nothing_in_silence),
     "C8": ("caches are late", survive_stale_reads),
     "C20": ("no secret is told", tell_no_secrets),
