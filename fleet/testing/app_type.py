@@ -15,7 +15,7 @@ from typing import Any
 
 from fleet.apps.registry import driver
 from fleet.kit import names
-from fleet.kit.app_engine import AppEngine
+from fleet.kit.plain.engine import PlainEngine
 from fleet.kit.app_type import AppType, Role
 from fleet.kit.driver import Refusal
 from fleet.kit.files import files, revision
@@ -38,7 +38,7 @@ def check_app_type(app_type: AppType[Any], app: App) -> None:
         module, _, name = app_type.engine.partition(":")
         assert hasattr(import_module(module), name), f"engine: {app_type.engine} is not there"
     else:
-        AppEngine(app_type, {})
+        PlainEngine(app_type, {})
 
 
 def _check_spec(app_type: AppType[Any], app: App) -> None:

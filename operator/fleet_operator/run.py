@@ -10,11 +10,11 @@ from importlib import import_module
 from typing import Any
 
 from fleet.apps.registry import describe_types, load_drivers
-from fleet.kit.app_engine import AppEngine
 from fleet.kit.app_type import AppType
 from fleet.kit.driver import Driver
 from fleet.kit.engine import Engine
 from fleet.kit.permissions import DEFAULT, Permissions
+from fleet.kit.plain.engine import PlainEngine
 from fleet.kube.runtime import Controller, Lease, Operator, Watch
 from fleet.kube.runtime.handlers import label
 from fleet.names import APP_TYPES, GROUP
@@ -57,7 +57,7 @@ def _load_engine(driver: Driver[Any], images: Mapping[str, str], permissions: Pe
             named: Engine[Any, Any] = getattr(import_module(module), name)(images, permissions)
             return named
         if isinstance(driver, AppType):
-            return AppEngine(driver, images, permissions)
+            return PlainEngine(driver, images, permissions)
     except Exception:
         if type(driver).__module__.startswith("fleet.apps."):
             raise

@@ -11,9 +11,11 @@ import pytest
 from fleet_operator.run import describe_engines, engines, operator
 
 from fleet.apps.etcd.engine.engine import EtcdEngine
+from fleet.kit.plain.engine import PlainEngine
 from fleet.kube.apps import known_types
 from fleet.kube.runtime import Lease
 from fleet.names import APP_TYPES
+from fleet.objects.resource import Resource
 from fleet.version import __version__
 from tests.app_types import QUEUE, installed, write_package
 
@@ -53,6 +55,15 @@ def test_it_looks_after_the_types_of_fleet_and_of_installed_packages(packages: P
     said = describe_engines([etcd, queue])
     assert json.loads(said) == {"Etcd.fleet.dev": __version__, "Queue.fleet.dev": "1.2.0"}
     assert known_types({"metadata": {"annotations": {APP_TYPES: said}}}) == json.loads(said)
+
+
+def test_a_type_that_names_no_half_that_acts_is_looked_after_by_its_declaration(packages: Path) -> None:
+    text = (Path(__file__).parents[1] / "kit" / "nats.py").read_text()
+    text = text.replace("    app = Nats\n", "    app = Nats\n    contract = 1\n")
+    write_package(packages, "fleet-nats", text=text, entry="nats", attribute="NATS")
+    _, nats = engines({})
+    assert isinstance(nats, PlainEngine)
+    assert str(nats.resource) == str(Resource("fleet.dev", "v1alpha1", "Nats", "nats", True))
 
 
 @pytest.mark.parametrize(
