@@ -136,8 +136,11 @@ class Answers(Generic[A]):
         return True
 
     def leftovers(self, observation: Observation[A]) -> list[Object]:
-        """Return objects of the app that are of no more use."""
-        return []
+        """Return objects of the app that are of no more use: what stood around the pods of roles it has no more."""
+        asked = {role.name for role in self.app_type.roles_of(observation.app)}
+        gone = {role.name for role in self.app_type.roles if role.name} - asked
+        around = [*observation.world.all("Service"), *observation.world.all("PodDisruptionBudget")]
+        return [found for found in around if _component_of(found) in gone]
 
     def restore(self, observation: Observation[A], ledger: Ledger, template: Object) -> Decision | None:
         """Return the next step of putting a backup in place before a member starts; None if there is none."""
@@ -187,6 +190,10 @@ class Answers(Generic[A]):
         if not templates or (templates[0].get("metadata", {}).get("annotations") or {}).get(ROLL, "") != app.roll:
             return self.app_type.image(app, self.images)
         return self.app_type.image(app, self.images, image_in(observation, templates[0]))
+
+
+def _component_of(found: Object) -> str:
+    return str((found["metadata"].get("labels") or {}).get("app.kubernetes.io/component", ""))
 
 
 def templates_of(observation: Observation[A]) -> list[Object]:

@@ -18,7 +18,7 @@ from fleet.kit.decide.health import describe
 from fleet.kit.decide.table import list_concerns
 from fleet.kit.engine import ActingHalf, Allowed, Report, require_progress
 from fleet.kit.members import Ledger
-from fleet.kit.observation import MemberState, Observation, Silence, in_order, ledger_in, role_spec
+from fleet.kit.observation import MemberState, Observation, RoleSpec, Silence, in_order, ledger_in, role_spec
 from fleet.kit.order import Concern, Concerns, Look
 from fleet.kit.permissions import DEFAULT, Permissions
 from fleet.kit.status import LastBackup, MemberStatus
@@ -89,7 +89,12 @@ class AppEngine(Generic[A]):
 
     async def observe(self, app: A, world: World) -> Observation[A]:
         """Ask all members how they are, then those whose word counts who the members are: of each role."""
-        ledger, client = ledger_in(app, world, names.labels(app)), await self.client(app, world)
+        try:
+            ledger = ledger_in(app, world, names.labels(app))
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            blank = Observation(app, world, None, self._role(app, self.app_type.roles[0].name))
+            return self.judged(replace(blank, unreadable=f"{type(error).__name__}: {error}"))
+        client = await self.client(app, world)
         recorded = {record.role for record in ledger.places.values()} if ledger is not None else set()
         roles = [role.name for role in self.app_type.roles if role.count(app) > 0 or role.name in recorded]
         first, *others = [await self._observe_role(app, world, ledger, client, role) for role in roles]
@@ -98,8 +103,13 @@ class AppEngine(Generic[A]):
     async def _observe_role(
         self, app: A, world: World, ledger: Ledger | None, client: Any, role: str
     ) -> Observation[A]:
-        blank = Observation(app, world, ledger, role_spec(self.app_type, app, role))
+        blank = Observation(app, world, ledger, self._role(app, role))
         return blank if self._half is None or client is None else await ask_members(self._half, client, blank)
+
+    def _role(self, app: A, name: str) -> RoleSpec:
+        """Where nobody asks members, nobody's agreement is waited for."""
+        role = role_spec(self.app_type, app, name)
+        return role if self._half is not None else replace(role, quorum="none")
 
     def judged(self, observation: Observation[A]) -> Observation[A]:
         """With what the operator's owner does not allow. What members run already came from one who may make them."""
@@ -178,12 +188,16 @@ class AppEngine(Generic[A]):
     def _member(self, observation: Observation[A], answers: Answers[A], pod: str) -> MemberStatus:
         state = observation.states.get(pod)
         lag = observation.lag(pod) if state is not None else 0
+        image = image_in(observation, observation.world.pod(pod) or {})
+        version = state.version if state is not None else None
+        if observation.role.quorum == "none" and state is None and image:
+            version = self.app_type.version_in(image, self.images)
         return MemberStatus(
             name=pod,
             id=observation.members.get(pod) or (state.member if state is not None else None) or None,
-            role=state.role or None if state is not None else None,
-            version=state.version or None if state is not None else None,
-            image=image_in(observation, observation.world.pod(pod) or {}) or None,
+            role=(state.role if state is not None else "") or (observation.role.name if state is None else "") or None,
+            version=version or None,
+            image=image or None,
             ready=observation.is_healthy(pod),
             state=_state(observation, pod),
             lag=lag if lag > NOTED_LAG else None,

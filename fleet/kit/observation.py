@@ -32,7 +32,7 @@ class RoleSpec:
     count: int  # pods that git wants
     name: str = ""  # "" is the first role
     files: str = ""  # the directory of configuration files in its pods
-    storage: str = ""  # the size of each data volume in git; "" if there is none
+    volumes: tuple[tuple[str, str], ...] = ()  # name and size in git; the first holds the data
     deletes_volumes: bool = False  # whether the volume of a member that has left goes, too
     quorum: Quorum = "none"  # who has to agree before members come, go or restart
     bootstrap: Bootstrap = "alone"
@@ -40,6 +40,11 @@ class RoleSpec:
     votes: bool = False  # whether a member that has joined gets a vote once it has caught up
     tolerated_lag: int | None = None  # positions; a member that is so many behind is not in step. None: any number
     patience: float = 300.0  # seconds that a member has to come back after a restart, if it recovers nothing
+
+    @property
+    def stands_alone(self) -> bool:
+        """Whether a member's data is its own alone, so that it goes on with it whenever it comes back."""
+        return self.bootstrap == "alone" and self.quorum == "none"
 
 
 def role_spec(app_type: AppType[A], app: A, name: str = "") -> RoleSpec:
@@ -51,7 +56,7 @@ def role_spec(app_type: AppType[A], app: A, name: str = "") -> RoleSpec:
         count=role.count(app),
         name=role.name,
         files=role.files,
-        storage=role.volumes[0].size(app) if role.volumes else "",
+        volumes=tuple((volume.name, volume.size(app)) for volume in role.volumes),
         deletes_volumes=getattr(volume, "on_scale_in", "keep") == "delete",
         quorum=app_type.quorum,
         bootstrap=role.bootstrap,
@@ -114,6 +119,7 @@ class Observation(Generic[A]):
     barred: tuple[Problem, ...] = ()  # what the app asks for and the operator's owner does not allow
     origins: tuple[str, ...] = ()  # patterns of namespaces beside its own whose backups it may start from
     unfit: Problem | None = None  # why what runs already cannot be adopted, as far as that can be read
+    unreadable: str = ""  # why the ledger cannot be read: then nothing is known of what was begun
     others: tuple[Observation[A], ...] = ()  # of the app's other roles, in the observation of the first
 
     @property
@@ -142,7 +148,13 @@ class Observation(Generic[A]):
         return names.pod(self.app, ordinal, self.role.name)
 
     def claim_of(self, pod: str) -> Object | None:
-        return self.world.claim(names.claim(self.app, pod))
+        """Return the claim of a pod's data."""
+        return self.world.claim(names.claim(self.app, pod, self.role.volumes[0][0])) if self.role.volumes else None
+
+    def claims_of(self, pod: str) -> list[tuple[str, Object]]:
+        """Return a pod's claims, each with the size that git wants of it."""
+        claims = [(size, self.world.claim(names.claim(self.app, pod, name))) for name, size in self.role.volumes]
+        return [(size, claim) for size, claim in claims if claim is not None]
 
     def pod_stays(self, pod: str) -> bool:
         found = self.world.pod(pod)

@@ -15,11 +15,11 @@ from typing import Any
 
 from fleet.apps.registry import driver
 from fleet.kit import names
-from fleet.kit.plain.engine import PlainEngine
 from fleet.kit.app_type import AppType, Role
 from fleet.kit.driver import Refusal
 from fleet.kit.files import files, revision
 from fleet.kit.members import founders
+from fleet.kit.plain.engine import PlainEngine
 from fleet.kit.pods import pod_template, stateful_set, surroundings
 from fleet.model.app import App
 from fleet.render.crd import definition

@@ -37,7 +37,7 @@ def scale_out(observation: Observation[A], answers: Answers[A]) -> Decision | No
         return wait(state, "Waiting", f"{message} when all members are well: {unwell}")
     claim = observation.claim_of(pod)
     adopted = names.adopted_names(observation.app) is not None  # its claims are never deleted, whoever asks for it
-    if claim is not None and (adopted or not observation.role.deletes_volumes):
+    if claim is not None and (adopted or not observation.role.deletes_volumes) and not observation.role.stands_alone:
         name = claim["metadata"]["name"]
         return blocked(
             "OldVolume",
@@ -147,7 +147,7 @@ def _record_joining(
         "joining",
         observation.members.get(pod, ""),
         tuple(in_order(observation.members or observation.records)),
-        emptied or (str(claim["metadata"]["uid"]) if claim is not None else ""),
+        emptied or (str(claim["metadata"]["uid"]) if claim is not None and not observation.role.stands_alone else ""),
         answers.addresses(observation),
         observation.role.name,
     )

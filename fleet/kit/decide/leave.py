@@ -34,11 +34,12 @@ def _remove(observation: Observation[A], answers: Answers[A], pod: str) -> Decis
         return step(State.PROGRESSING, "ScalingIn", message, Apply(manifest, "ScalingIn", f"the pod of {pod} goes"))
     if observation.world.pod(pod) is not None:
         return wait(State.PROGRESSING, "ScalingIn", f"{message}; its pod ends", 0.5)
-    claim = observation.claim_of(pod)
-    if claim is not None and observation.role.deletes_volumes:
-        if not is_leaving(claim):
-            gone = Delete(claim, "VolumeDeleted", f"the volume of {pod} goes: it has left")
-            return step(State.PROGRESSING, "ScalingIn", message, gone)
+    claims = [claim for _, claim in observation.claims_of(pod)] if observation.role.deletes_volumes else []
+    if claims:
+        note = f"the volume of {pod} goes: it has left"
+        gone = [Delete(claim, "VolumeDeleted", note) for claim in claims if not is_leaving(claim)]
+        if gone:
+            return step(State.PROGRESSING, "ScalingIn", message, *gone)
         return wait(State.PROGRESSING, "ScalingIn", f"{message}; its volume goes", 0.5)
     record = observation.records.get(pod)
     forget = Act("forget", {"member": record.member if record is not None else "", "pod": pod})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from fleet.kit import names
 from fleet.kit.answers import Answers
 from fleet.kit.decide.bootstrap import bootstrap
 from fleet.kit.decide.health import wait_for_unwell
@@ -23,6 +24,7 @@ from fleet.kit.decide.upkeep import (
 )
 from fleet.kit.observation import Observation
 from fleet.kit.order import Concern, Concerns, Look
+from fleet.kit.step import blocked
 from fleet.model.app import App
 
 A = TypeVar("A", bound=App)
@@ -34,6 +36,10 @@ def list_concerns(observation: Observation[A], answers: Answers[A]) -> Concerns:
     What the engine alone knows comes first in each concern: it may say that nothing else is certain. Only at the end,
     when all the rest is settled, members that are not well come before anything that an engine has to say.
     """
+    if observation.unreadable:
+        name = names.members_map(observation.app)
+        message = f"the ledger in the ConfigMap {name} cannot be read: {observation.unreadable}"
+        return {Concern.ADOPTION: (lambda: blocked("LedgerUnreadable", message),)}
     if not observation.role.count and observation.stateful_set is None:
         return {Concern.LEAVING: (lambda: scale_in(observation, answers),)}
     shared, own = _shared(observation, answers), answers.diagnose(observation)

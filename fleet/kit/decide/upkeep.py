@@ -71,10 +71,9 @@ def remove_leftovers(leftovers: Iterable[Object]) -> Decision | None:
 
 def grow_volumes(observation: Observation[A]) -> Decision | None:
     """Make volumes larger while members run, one after the other, where their StorageClass can do that."""
-    wanted = observation.role.storage
-    for pod in observation.pods if wanted else ():
-        claim = observation.claim_of(pod)
-        if claim is None or is_leaving(claim):
+    claims = [(pod, wanted, claim) for pod in observation.pods for wanted, claim in observation.claims_of(pod)]
+    for pod, wanted, claim in claims:
+        if is_leaving(claim):
             continue
         asked = claim["spec"]["resources"]["requests"]["storage"]
         if amount(asked) < amount(wanted):
