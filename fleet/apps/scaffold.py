@@ -52,7 +52,7 @@ def write_app_type(name: str, directory: Path, level: str) -> tuple[str, ...]:
         path = directory / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    return tuple(files)
+    return tuple(sorted(files))
 
 
 def package_of(name: str) -> str:

@@ -23,12 +23,14 @@ from pathlib import Path
 from typing import Any
 
 from fleet import cache
+from fleet.apps.installed import installed_types
 from fleet.errors import AccessError, ConfigurationError, FleetError, Source
 from fleet.repository.lockfile import Lock, PinnedPackage
 from fleet.text import printable
 from fleet.version import __version__
 
-# Packages that fleet provides to stacks: its model is made of them, so there cannot be another version beside them.
+# Packages that fleet provides to stacks, beside app types that are installed: its model is made of them, so there
+# cannot be another version beside them.
 PROVIDED = ("fleet-gitops", "pydantic", "pydantic-core", "annotated-types", "typing-extensions", "typing-inspection")
 _LONGEST = 600.0  # seconds for a fetch
 _MOST, _KEPT_FOR = 16, 86_400.0  # sets that are kept; seconds for which more are kept, as they may be in use
@@ -63,6 +65,10 @@ def prepare_packages(lock: Lock) -> str:
 
 def _is_provided(lock: Lock, package: PinnedPackage) -> bool:
     """Return whether fleet provides the package itself; raise ConfigurationError if the lock pins another version."""
+    types = {installed.package.lower().replace("_", "-"): installed.version for installed in installed_types()}
+    if package.name in types:
+        _check_provided(lock, package, types[package.name])
+        return True
     if package.name not in PROVIDED:
         return False
     from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - for locks that name one of them
@@ -71,6 +77,12 @@ def _is_provided(lock: Lock, package: PinnedPackage) -> bool:
         ours = version(package.name)
     except PackageNotFoundError:  # fleet itself, run from its sources
         ours = __version__
+    _check_provided(lock, package, ours)
+    return True
+
+
+def _check_provided(lock: Lock, package: PinnedPackage, ours: str) -> None:
+    """Raise ConfigurationError if the lock pins another version than the one that fleet uses itself."""
     if package.version != ours:
         name = package.name
         raise ConfigurationError(
@@ -78,7 +90,6 @@ def _is_provided(lock: Lock, package: PinnedPackage) -> bool:
             hint=f"leave {name} out: it is there without being named; or pin {name}=={ours}",
             source=Source(lock.file, package.line),
         )
-    return True
 
 
 def _hash_requirements(text: str) -> str:

@@ -16,6 +16,7 @@ from fleet.evaluate.packages import prepare_packages
 from fleet.evaluate.sandbox.level import Level, Sandbox
 from fleet.repository import Repository
 from fleet.repository.lockfile import read_lock
+from tests.app_types import installed, write_package
 from tests.evaluate.index import Index, serving, source
 from tests.evaluate.test_evaluation import repository, stack
 
@@ -234,3 +235,13 @@ def test_the_version_of_what_fleet_brings_is_fleets(index: Index) -> None:
         prepare_packages(other)
     assert refused.value.source == Source(LOCK, 2)
     assert "leave pydantic out" in str(refused.value.hint)
+
+
+def test_an_app_type_that_is_installed_is_provided_in_that_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_package(tmp_path)
+    with installed(monkeypatch, tmp_path):
+        assert prepare_packages(read_lock(LOCK, f"fleet-queue==1.2.0 --hash=sha256:{'0' * 64}")) == ""
+        with pytest.raises(ConfigurationError, match=r"the fleet-queue that fleet uses, which is 1\.2\.0 here"):
+            prepare_packages(read_lock(LOCK, f"fleet-queue==1.3.0 --hash=sha256:{'0' * 64}"))
