@@ -132,8 +132,9 @@ def go_back(subject: Subject) -> None:
     trial = installed(subject)
     before = fingerprint(trial.cluster, trial.members)["pods"]
     trial.members.broken.add(subject.bad_image)
-    trial.change(image=subject.bad_image)
-    trial.checks.append(_serves)
+    trial.change(**(subject.bad_spec or {"image": subject.bad_image}))
+    if subject.quorum:
+        trial.checks.append(_serves)
     for _ in range(200):
         trial.reconcile_once()
         trial.tick()

@@ -43,9 +43,9 @@ class Change:
         return self.name
 
 
-def change_spec(name: str, **spec: Any) -> Change:
+def change_spec(name: str, *, interrupts: bool = False, **spec: Any) -> Change:
     """Return a change of fields of the custom resource's spec."""
-    return Change(name, lambda trial: trial.change(**spec))
+    return Change(name, lambda trial: trial.change(**spec), interrupts)
 
 
 def _kill_pod(trial: Trial, ordinal: int) -> None:
@@ -76,6 +76,9 @@ class Subject:
     make_engine: Callable[[Any], Engine[Any, Any]]
     changes: tuple[Change, ...] = ()
     bad_image: str = ""  # an image with which its servers are made not to start; "" leaves that case out
+    bad_spec: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # what asks for that image; the field `image` unless given
     quorum: bool = False  # whether its members agree by a majority
     minds: tuple[tuple[str, str], ...] = field(
         default=()
