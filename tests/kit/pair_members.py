@@ -1,12 +1,13 @@
 """The members of a `Pair`, as they would answer: what a node is follows from the file that it started with and from
 what is in its volume, and the watchers say which nodes they know.
 
-They are in the memory of a small cluster, since no program of this engine is run here.
+They are in the memory of a cluster in memory, since no program of this engine is run here.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from fleet.kit.answers import Answers
 from fleet.kit.app_engine import AppEngine
@@ -14,8 +15,8 @@ from fleet.kit.engine import Allowed, Connector, Declined, Done, NotYet, Progres
 from fleet.kit.observation import Agreement, MemberState, Observation, Silence
 from fleet.kit.step import Act
 from fleet.kit.world import World
-from tests.kit.pair import PAIR, Pair
-from tests.kit.small_cluster import SmallCluster
+from tests.kit.pair import PAIR, Pair, app
+from tests.kit.plain_cluster import PlainCluster
 
 LOST = "this-node-has-lost-its-data.invalid"
 
@@ -30,12 +31,12 @@ class PairEngine(AppEngine[Pair]):
 
 @dataclass
 class PairHalf:
-    cluster: SmallCluster | None = None
+    cluster: PairCluster | None = None
     primary: str = ""
     filled: set[str] = field(default_factory=set)  # UIDs of claims with data
     files: dict[str, str] = field(default_factory=dict)  # by UID of the pod: the file that it started with
     recovering: dict[str, str] = field(default_factory=dict)  # by pod, what it says of that
-    deaf: set[str] = field(default_factory=set)  # pods that do not answer
+    deaf: set[str] = field(default_factory=set)  # pods, or their UIDs, that do not answer
     refuses: bool = False
 
     def connector(self, app: Pair, world: World) -> Connector[str] | None:
@@ -48,20 +49,21 @@ class PairHalf:
         found = self.cluster.objects.get(("Pod", pod))
         if found is None:
             return None
-        if pod in self.deaf:
+        if {pod, found["metadata"]["uid"]} & self.deaf:
             return Silence("no answer in 2 s")
+        version = found["spec"]["containers"][0]["image"].rpartition(":")[2]
         if observation.role.name:
-            return MemberState(role="sentinel", version="7.4.2")
+            return MemberState(role="sentinel", version=version)
         text = self.files.setdefault(found["metadata"]["uid"], self.cluster.file(pod))
         claim = self.cluster.get("PersistentVolumeClaim", f"data-{pod}")["metadata"]["uid"]
         if claim not in self.filled and LOST in text:
-            return MemberState(role="replica", version="7.4.2", obstacle="it has lost its data")
+            return MemberState(role="replica", version=version, obstacle="it has lost its data")
         self.filled.add(claim)
         self.primary = self.primary or (pod if "replicaof" not in text else "")
         if pod in self.recovering:
-            return MemberState(role="replica", version="7.4.2", obstacle="it loads", progress=self.recovering[pod])
+            return MemberState(role="replica", version=version, obstacle="it loads", progress=self.recovering[pod])
         leads = pod == self.primary
-        return MemberState(role="primary" if leads else "replica", version="7.4.2", leads=leads)
+        return MemberState(role="primary" if leads else "replica", version=version, leads=leads)
 
     async def membership(self, client: str, observation: Observation[Pair]) -> Agreement | None:
         """Nodes with data; of the watchers all that answer."""
@@ -85,9 +87,33 @@ async def _open() -> str:
     return "open"
 
 
-def pair_cluster(app: Pair) -> tuple[SmallCluster, PairHalf]:
-    """Return an empty cluster for the app, and what its members will be like."""
-    half = PairHalf()
-    cluster = SmallCluster(PairEngine(half), app)
-    half.cluster = cluster
-    return cluster, half
+@dataclass
+class PairCluster(PlainCluster):
+    """With the members of a `Pair` in its pods."""
+
+    half: PairHalf = field(default_factory=PairHalf)
+
+    def make_engine(self) -> PairEngine:
+        self.half.cluster = self
+        return PairEngine(self.half)
+
+    def file(self, pod: str) -> str:
+        """Return the file that a pod reads, as the ConfigMap has it now."""
+        words = str(self.get("Pod", pod)["spec"])
+        data = self.get("ConfigMap", "cache-members")["data"]
+        named = [name for name in data if name.startswith(f"{pod}.") and name.removeprefix(f"{pod}.") in words]
+        return str(data[named[0]])
+
+    def lose_volume(self, pod: str) -> None:
+        """The claim of a pod is lost, and its member serves nobody any more."""
+        self.get("PersistentVolumeClaim", f"data-{pod}")["status"] = {"phase": "Lost"}
+        self.unready.add(pod)
+        self.half.deaf.add(self.get("Pod", pod)["metadata"]["uid"])
+        if self.half.primary == pod:  # the watchers choose another one
+            self.half.primary = next(other for other in self.names("Pod") if other != pod and "sentinel" not in other)
+        self.control()
+
+
+def pair_cluster(**spec: Any) -> PairCluster:
+    """Return an empty cluster for an app."""
+    return PairCluster(PAIR, app(**spec))

@@ -1,4 +1,4 @@
-"""A cluster in memory for apps of the plain engine: the operator's steps take effect, and controllers act as real ones.
+"""A cluster in memory for one app: the operator's steps take effect, and controllers act as real ones.
 
 StatefulSets have revisions, a partition and their pods' claims; pods become ready unless their image is one that cannot
 be had. Time moves with each reconcile.
@@ -10,14 +10,15 @@ import asyncio
 import copy
 import datetime
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
+from fleet.kit.app_engine import AppEngine
 from fleet.kit.app_type import AppType
 from fleet.kit.order import decide
 from fleet.kit.permissions import DEFAULT, Permissions
 from fleet.kit.plain.engine import PlainEngine
 from fleet.kit.stateful_set import changed, partition_of, updates_on_delete
-from fleet.kit.step import Apply, Decision, Delete, Object, Revert, State, Step
+from fleet.kit.step import Act, Apply, Decision, Delete, Object, Revert, State, Step
 from fleet.kit.template import mark_of
 from fleet.kit.world import World
 
@@ -39,9 +40,15 @@ class PlainCluster:
     now: datetime.datetime = START
     writes: list[str] = field(default_factory=list)
     made: int = 0  # pods, over all time
+    unready: set[str] = field(default_factory=set)  # pods that their kubelet calls unready though they run
+    acts: list[tuple[str, str]] = field(default_factory=list)  # what members were asked for, and about which pod
 
     def __post_init__(self) -> None:
-        self.engine = PlainEngine(self.app_type, {}, self.permissions)
+        self.engine: AppEngine[Any] = self.make_engine()
+
+    def make_engine(self) -> AppEngine[Any]:
+        """Return the engine of a new operator."""
+        return PlainEngine(self.app_type, {}, self.permissions)
 
     # The operator
 
@@ -51,9 +58,9 @@ class PlainCluster:
     def decision(self) -> Decision:
         for manifest in self.engine.surroundings(self.app, self.world(), self.now):
             self.apply(manifest)
-        seen = asyncio.run(self.engine.observe(self.app, self.world()))
-        self.report = self.engine.report(seen, None)
-        return decide(self.engine.concerns(seen), self.engine.at_rest(seen))
+        self.observed = asyncio.run(self.engine.observe(self.app, self.world()))
+        self.report = self.engine.report(self.observed, None)
+        return decide(self.engine.concerns(self.observed), self.engine.at_rest(self.observed))
 
     def reconcile(self, *, steps: int | None = None) -> Decision:
         """One reconcile, of which only the first steps are carried out before the operator ends."""
@@ -73,7 +80,7 @@ class PlainCluster:
                 return decisions
         raise AssertionError(f"not at rest: {[(each.reason, each.message) for each in decisions[-5:]]}")
 
-    def wants(self, **fields: Any) -> PlainCluster:
+    def wants(self, **fields: Any) -> Self:
         """Have git say something else."""
         roll = fields.pop("roll", None)
         self.app = self.app.model_copy(update=fields)
@@ -93,6 +100,9 @@ class PlainCluster:
                 name = found["metadata"]["name"]
                 template = self.revisions[name, found["status"]["currentRevision"]]
                 self.apply(changed(found, template=template, partition=int(found["spec"]["replicas"])))
+            case Act(what=what, arguments=arguments):
+                self.acts.append((what, str(arguments.get("pod", ""))))
+                asyncio.run(self.engine.act(self.observed, each, lambda: None))
             case _:
                 raise AssertionError(each)
 
@@ -118,7 +128,15 @@ class PlainCluster:
         self.writes.append(f"{key[0]} {key[1]}")
 
     def delete(self, kind: str, name: str) -> None:
+        """A claim stays, marked, until the pod that uses it has gone."""
+        if kind == "PersistentVolumeClaim" and ("Pod", name.partition("-")[2]) in self.objects:
+            self.objects[kind, name]["metadata"]["deletionTimestamp"] = self.now.isoformat()
+            self.writes.append(f"delete {kind} {name}")
+            return
         del self.objects[kind, name]
+        for key in [key for key in self.objects if key[0] == "PersistentVolumeClaim" and kind == "Pod"]:
+            if key[1].partition("-")[2] == name and "deletionTimestamp" in self.objects[key]["metadata"]:
+                del self.objects[key]
         self.writes.append(f"delete {kind} {name}")
 
     # What controllers and kubelets do
@@ -163,6 +181,8 @@ class PlainCluster:
     def _start(self, found: Object, number: int, mark: str) -> None:
         own, template = found["metadata"], self.revisions[found["metadata"]["name"], mark]
         name = f"{own['name']}-{number}"
+        if ("PersistentVolumeClaim", f"data-{name}") not in self.objects:
+            self.unready.discard(name)  # whatever was wrong with the data of before
         metadata = {**copy.deepcopy(template["metadata"]), "name": name, "namespace": own["namespace"]}
         metadata |= {"creationTimestamp": self.now.isoformat(), "uid": f"pod-{self.made}"}
         self.made += 1
@@ -180,6 +200,13 @@ class PlainCluster:
             words = {"reason": "Unschedulable", "message": "no node has that much"}
             return {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", **words, **since}]}
         is_bad = container["image"] in self.bad
+        if pod["metadata"]["name"] in self.unready:
+            return {
+                "phase": "Running",
+                "podIP": "10.0.0.1",
+                "conditions": [{"type": "Ready", "status": "False", **since}],
+                "containerStatuses": [{"name": container["name"], "state": {"running": {}}, "restartCount": 0}],
+            }
         state = {"waiting": {"reason": "CreateContainerError", "message": "no"}} if is_bad else {"running": {}}
         return {
             "phase": "Pending" if is_bad else "Running",

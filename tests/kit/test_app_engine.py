@@ -1,210 +1,166 @@
-"""App types that are not etcd, from their first object on: one of pods alone, and one with two roles, which a seed
-begins, which members join by themselves, and of which others say who leads."""
+"""An app type with a half that acts, of two roles: a seed begins, members join by themselves, and others say who leads.
+
+What happens to members is in memory; what is decided is the product's own.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import datetime
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from fleet.errors import ResourceError
-from fleet.kit.app_engine import AppEngine
-from fleet.kit.status import MemberStatus
+from fleet.kit.members import LEDGER, Ledger, read
 from fleet.kit.step import Act, NotYetError, State
-from tests.kit import nats, pair
-from tests.kit.nats import NATS, Nats
-from tests.kit.pair_members import pair_cluster
-from tests.kit.small_cluster import SmallCluster
+from tests.kit.pair_members import PairCluster, pair_cluster
 
 
-def bus(app: Nats | None = None) -> SmallCluster:
-    cluster = SmallCluster(AppEngine(NATS, {}), app or nats.app())
-    assert cluster.settle() == ["Creating", "Rolled", "Healthy"]
+def installed(**spec: Any) -> PairCluster:
+    cluster = pair_cluster(**spec)
+    cluster.until_rest()
+    cluster.acts.clear()
     return cluster
 
 
-# Pods alone
-
-
-def test_a_program_in_pods_is_installed_from_its_declaration_and_then_left_alone() -> None:
-    cluster = bus()
-    assert cluster.pods() == ["bus-0"]
-    assert (cluster.ledger.identity, cluster.ledger.places["bus-0"].phase) == (
-        cluster.get("StatefulSet", "bus")["metadata"]["uid"],
-        "settled",
-    )
-    decision = cluster.decision()
-    assert (decision.state, decision.message) == (State.OK, "1 member of NATS 2.10.29 in step")
-
-
-def test_another_setting_restarts_it_with_the_file_that_has_it() -> None:
-    cluster = bus()
-    cluster.app = nats.app(max_payload=2048)
-    assert cluster.settle() == ["Configuring", "Rolling", "Configuring", "Rolled", "Healthy"]
-    assert "max_payload: 2048" in cluster.file("bus-0")
-
-
-def test_an_upgrade_is_named_and_ends_with_the_new_image() -> None:
-    cluster = bus()
-    cluster.app = nats.app(version="2.11")
-    while (decision := cluster.look()).reason != "Rolling":
-        assert decision.steps
-    assert "upgrade 2.10.29 → 2.11" in decision.message
-    assert cluster.settle()[-1] == "Healthy"
-    report = cluster.engine.report(cluster.observe(), None)
-    assert (report.version, report.desired_version, report.available) == ("2.11.10", "2.11.10", True)
-
-
-def test_its_volume_grows_while_it_runs() -> None:
-    cluster = bus()
-    cluster.app = nats.app(storage="16Gi")
-    cluster.settle()
-    claim = cluster.get("PersistentVolumeClaim", "data-bus-0")
-    assert claim["spec"]["resources"]["requests"]["storage"] == "16Gi"
-
-
-def test_a_ledger_that_was_deleted_is_written_again() -> None:
-    cluster = bus()
-    before = cluster.ledger
-    del cluster.objects["ConfigMap", "bus-members"]
-    assert cluster.settle() == ["Remembering", "Healthy"]
-    assert cluster.ledger == before
-
-
-def test_one_that_does_not_come_back_with_a_change_is_given_it_up() -> None:
-    cluster = bus()
-    cluster.app = nats.app(max_payload=2048)
-    cluster.fails_with = "max_payload: 2048"
-    assert cluster.settle()[-1] in ("Rolling", "MembersUnwell"), "it has its patience"
-    cluster.ticks += 40
-    assert cluster.decision().reason == "RollFailed"
-
-
-# Two roles
+def ledger(cluster: PairCluster) -> Ledger:
+    return read(cluster.get("ConfigMap", "cache-members")["metadata"]["annotations"][LEDGER])
 
 
 def test_the_seed_begins_the_others_join_one_by_one_and_the_second_role_has_records_of_its_own() -> None:
-    cluster, half = pair_cluster(pair.app())
-    reasons = cluster.settle()
-    assert reasons[0] == "Creating" and reasons[-1] == "Healthy"
-    assert cluster.pods() == [*(f"cache-{n}" for n in range(3)), *(f"cache-sentinel-{n}" for n in range(3))]
-    assert half.primary == "cache-0"
-    assert {record.phase for record in cluster.ledger.places.values()} == {"settled"}
-    assert {pod for pod, record in cluster.ledger.places.items() if record.role} == {
-        f"cache-sentinel-{n}" for n in range(3)
-    }
-    report = cluster.engine.report(cluster.observe(), None)
-    assert (report.wanted, report.leader) == (6, "cache-0")
-    assert [member.role for member in report.members] == ["primary", "replica", "replica", *["sentinel"] * 3]
+    cluster = pair_cluster()
+    decisions = cluster.until_rest()
+    assert [decision.message for decision in decisions if decision.reason == "Joined"] == [
+        "cache-1 joined",
+        "cache-2 joined",
+    ]
+    nodes, watchers = [f"cache-{n}" for n in range(3)], [f"cache-sentinel-{n}" for n in range(3)]
+    assert cluster.names("Pod") == [*nodes, *watchers]
+    assert cluster.half.primary == "cache-0"
+    assert {record.phase for record in ledger(cluster).places.values()} == {"settled"}
+    assert [pod for pod, record in ledger(cluster).places.items() if record.role] == watchers
+    assert (cluster.report.wanted, cluster.report.leader) == (6, "cache-0")
+    assert [member.role for member in cluster.report.members] == ["primary", "replica", "replica", *["sentinel"] * 3]
 
 
-def test_whoever_leads_hands_over_before_it_restarts_and_before_it_leaves() -> None:
-    cluster, half = pair_cluster(pair.app(members=5))
-    cluster.settle()
-    half.primary = "cache-4"
-    cluster.app = pair.app(members=3)
-    assert cluster.settle()[-1] == "Healthy"
+def test_whoever_leads_hands_over_before_it_leaves_and_before_it_restarts() -> None:
+    cluster = installed(members=5)
+    cluster.half.primary = "cache-4"
+    cluster.wants(members=3).until_rest()
     assert cluster.acts == [("lead", "cache-0"), ("forget", "cache-4"), ("forget", "cache-3")]
     cluster.acts.clear()
-    half.primary = "cache-2"
-    cluster.app = pair.app(members=3, failover_seconds=9, version="8")
-    assert cluster.settle()[-1] == "Healthy"
-    assert cluster.acts[0] == ("lead", "cache-0")
+    cluster.half.primary = "cache-2"
+    cluster.wants(version="8").until_rest()
+    assert cluster.acts == [("lead", "cache-0"), ("lead", "cache-1")]
 
 
 def test_a_role_that_is_not_wanted_any_more_leaves_and_can_be_begun_again() -> None:
-    cluster, _ = pair_cluster(pair.app())
-    cluster.settle()
-    cluster.app = pair.app(members=1)
-    assert cluster.settle()[-1] == "Healthy"
-    assert (cluster.pods(), {*cluster.ledger.places}) == (["cache-0"], {"cache-0"})
-    assert ("StatefulSet", "cache-sentinel") not in cluster.objects
-    for kind, name in [
-        key for key in cluster.objects if key[0] == "PersistentVolumeClaim" and key[1] != "data-cache-0"
-    ]:
-        del cluster.objects[kind, name]
-    cluster.app = pair.app()
-    assert cluster.settle()[-1] == "Healthy"
-    assert len(cluster.pods()) == 6
+    cluster = installed()
+    cluster.wants(members=1).until_rest()
+    assert (cluster.names("Pod"), {*ledger(cluster).places}) == (["cache-0"], {"cache-0"})
+    assert cluster.names("StatefulSet") == ["cache"]
+    for pod in ("cache-1", "cache-2"):
+        cluster.delete("PersistentVolumeClaim", f"data-{pod}")
+    cluster.wants(members=3).until_rest()
+    assert len(cluster.names("Pod")) == 6
 
 
 def test_a_volume_of_a_member_that_left_is_never_what_another_one_starts_on() -> None:
-    cluster, _ = pair_cluster(pair.app(members=4))
-    cluster.settle()
-    cluster.app = pair.app(members=3)
-    cluster.settle()
-    cluster.app = pair.app(members=4)
-    decision = cluster.decision()
+    cluster = installed(members=4)
+    cluster.wants(members=3).until_rest()
+    decision = cluster.wants(members=4).decision()
     assert (decision.state, decision.reason, decision.steps) == (State.BLOCKED, "OldVolume", ())
 
 
 def test_a_node_whose_volume_is_lost_comes_back_empty_as_one_that_joins() -> None:
-    cluster, half = pair_cluster(pair.app())
-    cluster.settle()
-    before = cluster.get("PersistentVolumeClaim", "data-cache-0")["metadata"]["uid"]
-    half.deaf.add("cache-0")
-    half.primary = "cache-1"
+    cluster = installed()
     cluster.lose_volume("cache-0")
-    for _ in range(40):
-        decision = cluster.look()
-        if cluster.get("PersistentVolumeClaim", "data-cache-0")["metadata"]["uid"] != before:
-            half.deaf.clear()
-        if decision.reason == "Healthy":
-            break
-    assert decision.reason == "Healthy", decision
-    assert cluster.ledger.places["cache-0"].phase == "settled"
-    assert "replicaof cache-1" in half.files[cluster.get("Pod", "cache-0")["metadata"]["uid"]]
-    assert half.primary == "cache-1", "an empty one never leads: the others would copy the emptiness"
+    reasons = [decision.reason for decision in cluster.until_rest()]
+    assert "Replacing" in reasons and "Joining" in reasons
+    record = ledger(cluster).places["cache-0"]
+    assert (record.phase, record.spoiled) == ("settled", "")
+    text = cluster.half.files[cluster.get("Pod", "cache-0")["metadata"]["uid"]]
+    assert "this-node-has-lost-its-data" not in text and "replicaof cache-" in text
+    assert cluster.half.primary == "cache-1", "an empty one never leads: the others would copy the emptiness"
 
 
 def test_nobody_is_given_up_while_it_says_how_far_it_is() -> None:
-    cluster, half = pair_cluster(pair.app())
-    cluster.settle()
-    cluster.app = pair.app(version="8")
-    cluster.fails_with = "redis:8"
-    while not half.recovering:
-        cluster.look()
-        if "redis:8" in str(cluster.get("Pod", "cache-2")["spec"]):
-            half.recovering["cache-2"] = "loads its data, 40 %"
-    cluster.ticks += 1000
-    decision = cluster.decision()
+    cluster = installed().wants(version="8")
+    while "8.0.2" not in cluster.get("Pod", "cache-2")["spec"]["containers"][0]["image"]:
+        cluster.reconcile()
+    cluster.unready.add("cache-2")
+    cluster.half.recovering["cache-2"] = "loads its data, 40 %"
+    for _ in range(5):
+        cluster.reconcile()
+    cluster.now += datetime.timedelta(hours=5)
+    decision = cluster.reconcile()
     assert (decision.reason, decision.steps) == ("Rolling", ())
-    half.recovering["cache-2"] = ""
-    assert cluster.decision().reason == "RollFailed"
+    cluster.half.recovering["cache-2"] = ""
+    assert cluster.reconcile().reason == "RollFailed"
 
 
 def test_while_nobody_says_who_the_members_are_nothing_is_done() -> None:
-    cluster, half = pair_cluster(pair.app())
-    cluster.settle()
-    half.deaf |= {"cache-0", "cache-1", "cache-2"}
-    cluster.app = pair.app(members=5, version="8")
-    while (decision := cluster.look()).reason == "Configuring":
-        pass
+    cluster = installed()
+    cluster.half.deaf |= {"cache-0", "cache-1", "cache-2"}
+    cluster.wants(members=5, version="8").reconcile()  # the files are written
+    decision = cluster.reconcile()
     assert (decision.state, decision.reason, decision.steps) == (State.UNCERTAIN, "NoAgreement", ())
 
 
 def test_what_an_engine_says_to_a_request_is_for_later_or_an_error() -> None:
-    cluster, half = pair_cluster(pair.app())
-    cluster.settle()
-    seen = cluster.observe()
-    half.recovering["cache-1"] = "loads"
+    cluster = installed()
+    cluster.half.recovering["cache-1"] = "loads"
     with pytest.raises(NotYetError, match="still loads"):
-        asyncio.run(cluster.engine.act(seen, Act("lead", {"pod": "cache-1"}), lambda: None))
-    half.refuses = True
+        asyncio.run(cluster.engine.act(cluster.observed, Act("lead", {"pod": "cache-1"}), lambda: None))
+    cluster.half.refuses = True
     with pytest.raises(ResourceError, match="another one is under way"):
-        asyncio.run(cluster.engine.act(seen, Act("lead", {"pod": "cache-1"}), lambda: None))
+        asyncio.run(cluster.engine.act(cluster.observed, Act("lead", {"pod": "cache-1"}), lambda: None))
 
 
-def test_members_are_reported_with_what_they_say() -> None:
-    cluster, _ = pair_cluster(pair.app(members=1))
-    cluster.settle()
-    (member,) = cluster.engine.report(cluster.observe(), None).members
-    assert member == MemberStatus(
-        name="cache-0",
-        role="primary",
-        version="7.4.2",
-        image="docker.io/library/redis:7.4.2",
-        ready=True,
-        state="running",
-        volume="data-cache-0",
+OPERATIONS: dict[str, tuple[Callable[[], PairCluster], dict[str, Any]]] = {
+    "install": (pair_cluster, {}),
+    "out": (lambda: installed(members=2), {"members": 4}),
+    "in": (lambda: installed(members=4), {"members": 3}),
+    "the last but one leaves": (lambda: installed(members=2), {"members": 1}),
+    "upgrade": (installed, {"version": "8"}),
+    "a lost volume": (lambda: lost("cache-0"), {}),
+}
+
+
+def lost(pod: str) -> PairCluster:
+    cluster = installed()
+    cluster.lose_volume(pod)
+    return cluster
+
+
+def end_of(cluster: PairCluster) -> tuple[Any, ...]:
+    """What must be the same however often the operator ended on the way."""
+    templates = {name: cluster.get("StatefulSet", name)["spec"] for name in cluster.names("StatefulSet")}
+    phases = {pod: (record.phase, record.spoiled, record.role) for pod, record in ledger(cluster).places.items()}
+    return (
+        cluster.names("Pod"),
+        cluster.names("PersistentVolumeClaim"),
+        templates,
+        phases,
+        cluster.half.primary,
+        cluster.made,
     )
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operator_that_ends_after_any_move_leaves_what_the_next_one_brings_to_the_same_end(name: str) -> None:
+    begin, wanted = OPERATIONS[name]
+    undisturbed = begin().wants(**wanted)
+    moves = sum(len(decision.steps) for decision in undisturbed.until_rest())
+    assert moves
+    for last in range(moves):
+        cluster, done = begin().wants(**wanted), 0
+        while done <= last:
+            before = done
+            done += len(cluster.decision().steps)
+            cluster.reconcile(steps=max(0, last - before))
+        cluster.engine = cluster.make_engine()
+        cluster.until_rest()
+        assert end_of(cluster) == end_of(undisturbed)
