@@ -29,6 +29,11 @@ def bootstrap(observation: Observation[A], answers: Answers[A]) -> Decision | No
     ledger, found, records = observation.ledger, observation.stateful_set, observation.records
     if not observation.role.count:
         return None
+    if ledger is not None and ledger.identity and not ledger.places and found is None:
+        name = names.members_map(observation.app)
+        return blocked(
+            "LedgerLost", f"the ledger in the ConfigMap {name} names no member of {ledger.identity}; restore it"
+        )
     if ledger is None or not records:
         return _begin(observation, answers) if found is None else _remember(observation, answers)
     if found is None:

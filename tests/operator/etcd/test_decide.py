@@ -143,6 +143,14 @@ def test_without_a_ledger_and_a_majority_nobody_may_begin() -> None:
     assert (decision.state, decision.reason, decision.steps) == (State.BLOCKED, "LedgerLost", ())
 
 
+def test_members_of_which_the_ledger_says_nothing_any_more_are_not_begun_a_second_time() -> None:
+    drawing = Drawing().note(places={})
+    drawing.set, drawing.members = None, None
+    drawing.pods, drawing.claims, drawing.statuses = {}, {}, {}
+    decision = drawing.decision()
+    assert (decision.state, decision.reason, decision.steps) == (State.BLOCKED, "LedgerLost", ())
+
+
 def test_a_stateful_set_that_was_deleted_comes_back_with_every_pod_held_where_it_is() -> None:
     drawing = Drawing(app=app(version="3.5"), ran=app(version="3.4"))
     drawing.set = None
