@@ -5,9 +5,11 @@ together with everything else that an evaluation depends on: this Python, fleet'
 evaluation that read other files of the machine is not stored.
 
 The result of each file of stacks is a part of its own: a part that stays the same from one commit to the next is copied
-as it is. A file has no part if its stacks have a Secret, if it exports values to such stacks, or if a value of a Secret
-is in its result: those values must not be in a cache. Such files are evaluated each time. The directory belongs to the
-user alone, each entry carries its own hash, and an entry that is not as it should be counts as missing.
+as it is. In it, what many objects have in common is written once, and each manifest is a line of its own, which is
+decoded when it is asked for. A file has no part if its stacks have a Secret, if it exports values to such stacks, or if
+a value of a Secret is in its result: those values must not be in a cache. Such files are evaluated each time. The
+directory belongs to the user alone, each entry carries its own hash, and an entry that is not as it should be counts as
+missing.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ import operator
 import os
 import sys
 import sysconfig
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +83,12 @@ def _app_types() -> Iterator[str]:
 
 MOST_FILES = 64
 MOST_BYTES = 256 * 1024 * 1024  # of all together, and so of one
-_FLAGS = ("app", "protect", "retain_on_delete", "adopt")
+PART_END = b"\0"  # no JSON has it
+_OPTIONS = ("app", "protect", "retain_on_delete", "adopt", "depends_on", "aliases", "take_from", "ignore_changes")
+# What objects have in common that one line of a stack declares in a loop: all but name, hash and manifest.
+_traits_of = operator.attrgetter(
+    "key.group", "version", "key.kind", "key.namespace", "source.file", "source.line", *_OPTIONS
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +118,12 @@ def load_evaluation(tree: str, besides: Collection[str] = (), *, whole: bool = F
         digest, _, body = content.partition(b"\n")
         if digest.decode() != hashlib.sha256(body).hexdigest():
             return None
-        first, *texts = body.split(b"\n")
+        first, *texts = body.split(PART_END)
         index = orjson.loads(first)
         if index["key"] != key or (whole and index["unknown"]):
             return None
         parts = {file: text for file, text in zip(index["files"], texts, strict=True) if file not in besides}
-        evaluation = _evaluation(index, [stack for text in parts.values() for stack in orjson.loads(text)])
+        evaluation = _evaluation(index, [stack for text in parts.values() for stack in _read_part(text)])
         unknown = (*index["unknown"], *(file for file in index["files"] if file not in parts))
         cached = CachedEvaluation(Settings.of(index["settings"]), evaluation, unknown, parts)
         os.utime(path)  # what is used stays
@@ -142,7 +150,7 @@ def store_evaluation(
         "files": list(parts),
         "unknown": sorted(unknown),
     }
-    body = b"\n".join((orjson.dumps(index, default=list), *parts.values()))
+    body = PART_END.join((orjson.dumps(index, default=list), *parts.values()))
     if len(body) > MOST_BYTES:
         return
     with contextlib.suppress(OSError):
@@ -201,7 +209,7 @@ def _parts(evaluation: Evaluation, before: CachedEvaluation | None) -> tuple[dic
     parts: dict[str, bytes] = {}
     secret_values = _secret_values([stack for file in secret for stack in stacks[file]], secrecy)
     for file in sorted(stacks.keys() - unknown):
-        text = before.parts[file] if before and file in same else orjson.dumps(_data(stacks[file]), default=list)
+        text = before.parts[file] if before and file in same else _write_part(stacks[file])
         if secret_values and secret_values.is_in_data(text):
             unknown.add(file)
         else:
@@ -246,11 +254,13 @@ def _objects(stacks: Collection[StackResult]) -> Iterator[Object]:
 
 def _declared_fields(evaluation: Evaluation) -> Secrecy:
     """Return the fields that a definition of the same files marks as secret."""
-    return declared_secrecy(item.manifest for item in _objects(evaluation.stacks))
+    definitions = (item for item in _objects(evaluation.stacks) if item.key.kind == "CustomResourceDefinition")
+    return declared_secrecy(item.manifest for item in definitions)
 
 
-def _data(stacks: Collection[StackResult]) -> list[dict[str, Any]]:
-    return [
+def _write_part(stacks: Collection[StackResult]) -> bytes:
+    """Return the lines of a part: one for the stacks, then one for each manifest, in their order."""
+    first_line = [
         {
             "name": stack.name,
             "source": stack.source,
@@ -258,34 +268,47 @@ def _data(stacks: Collection[StackResult]) -> list[dict[str, Any]]:
             "needs": stack.needs,
             "drift": stack.drift,
             "desired": [
-                [desired.cluster, desired.source, desired.exports, [_object_data(item) for item in desired.objects]]
+                [desired.cluster, desired.source, desired.exports, *_describe_objects(desired.objects)]
                 for desired in stack.desired
             ],
         }
         for stack in stacks
     ]
+    manifests = (orjson.dumps(item.manifest) for item in _objects(stacks))
+    return b"\n".join((orjson.dumps(first_line, default=list), *manifests))
 
 
-def _object_data(item: Object) -> list[Any]:
-    options: dict[str, Any] = {name: value for name in _FLAGS if (value := getattr(item, name))}
-    for name in ("depends_on", "aliases", "ignore_changes", "take_from"):
-        if value := getattr(item, name):
-            options[name] = value
-    return [item.manifest, item.source.file, item.source.line, item.hash_with(applied_hash), options]
+def _describe_objects(objects: Collection[Object]) -> tuple[list[Any], list[Any]]:
+    """Return all traits that these objects have, and of each object the number of its traits, its name and hash."""
+    numbers: dict[Any, int] = {}
+    names = [
+        [numbers.setdefault(_traits_of(item), len(numbers)), item.key.name, item.hash_with(applied_hash)]
+        for item in objects
+    ]
+    return list(numbers), names
 
 
-def _evaluation(index: dict[str, Any], stacks: list[dict[str, Any]]) -> Evaluation:
+def _read_part(text: bytes) -> Iterator[StackResult]:
+    """Yield the stacks of a part."""
+    first_line, *manifests = text.split(b"\n")
+    stacks = orjson.loads(first_line)
+    lines = iter(manifests)
+    for stack in stacks:
+        yield _stack(stack, lines)
+
+
+def _evaluation(index: dict[str, Any], stacks: Iterable[StackResult]) -> Evaluation:
     clusters = tuple(ClusterData(**{**entry, "source": Source(**entry["source"])}) for entry in index["clusters"])
     reads = tuple(Reads(entry["file"], tuple(entry["files"]), tuple(entry["directories"])) for entry in index["reads"])
-    by_name = {stack["name"]: _stack(stack) for stack in stacks}
+    by_name = {stack.name: stack for stack in stacks}
     return Evaluation(clusters, tuple(by_name[name] for name in index["order"] if name in by_name), reads=reads)
 
 
-def _stack(data: dict[str, Any]) -> StackResult:
+def _stack(data: dict[str, Any], manifests: Iterator[bytes]) -> StackResult:
     rollout = data["rollout"]
     desired = tuple(
-        Desired(data["name"], cluster, tuple(map(_object, objects)), exports, Source(**source))
-        for cluster, source, exports, objects in data["desired"]
+        Desired(data["name"], cluster, tuple(_read_objects(traits, names, manifests)), exports, Source(**source))
+        for cluster, source, exports, traits, names in data["desired"]
     )
     return StackResult(
         name=data["name"],
@@ -301,13 +324,18 @@ def _stack(data: dict[str, Any]) -> StackResult:
     )
 
 
-def _object(data: list[Any]) -> Object:
-    manifest, file, line, digest, options = data
-    if options:
-        for name in ("depends_on", "aliases"):
-            if name in options:
-                options[name] = tuple(Key(*key) for key in options[name])
-        for name in ("ignore_changes", "take_from"):
-            if name in options:
-                options[name] = tuple(options[name])
-    return Object(manifest, Source(file, line), hash=digest, **options)
+def _read_objects(all_traits: list[Any], names: list[Any], manifests: Iterator[bytes]) -> Iterator[Object]:
+    """Yield the objects with these names; their manifests come next among the lines."""
+    read_traits = [_read_traits(data) for data in all_traits]
+    for (number, name, digest), text in zip(names, islice(manifests, len(names)), strict=True):
+        group, version, kind, namespace, source, options = read_traits[number]
+        key = Key(group, kind, namespace, name)
+        yield Object.from_json(text, key, version, source, digest=digest, options=options)
+
+
+def _read_traits(data: list[Any]) -> tuple[str, str, str, str, Source, dict[str, Any]]:
+    group, version, kind, namespace, file, line, *values = data
+    options = dict(zip(_OPTIONS, values, strict=True))
+    options |= {name: tuple(Key(*key) for key in options[name]) for name in ("depends_on", "aliases")}
+    options |= {name: tuple(options[name]) for name in ("take_from", "ignore_changes")}
+    return group, version, kind, namespace, Source(file, line), options

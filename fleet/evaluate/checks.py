@@ -209,7 +209,7 @@ def _walk_texts(value: object) -> Iterator[str]:
 _HINT = "the result must follow from the files alone: no random numbers, no clock, no order of sets or listings"
 _LONGEST = 60
 _OF_A_STACK = ("source", "clusters", "rollout", "drift", "needs")
-_NOT_OPTIONS = frozenset({"manifest", "source", "hash", "_key"})
+_NOT_OPTIONS = frozenset({"manifest", "source", "hash"})
 
 
 def compare_clusters(
@@ -309,7 +309,7 @@ def _compare_desired(first: Desired, second: Desired, source: Source) -> Problem
 
 def _flatten_object(item: Object) -> dict[str, Any]:
     """Return the manifest of an object together with its options and its line."""
-    options = {name: getattr(item, name) for name in item.__slots__ if name not in _NOT_OPTIONS}
+    options = {name: getattr(item, name) for name in item.__slots__ if name[0] != "_" and name not in _NOT_OPTIONS}
     return {**item.manifest, **{name: value for name, value in options.items() if value}, "line": item.source.line}
 
 

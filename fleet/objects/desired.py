@@ -5,12 +5,15 @@ Nothing in this module knows pydantic, Kubernetes clients or git; its data can b
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
 
 from fleet.errors import Source
 
+_set = object.__setattr__  # of frozen objects: what is found out about them later
 StackCluster = tuple[str, str]  # names of a stack and of a cluster: one placement
 
 
@@ -54,7 +57,32 @@ class Object:
     hash: str = field(default="", compare=False)  # of the manifest as it is applied, where it is known already
     # Found out once, and never taken along to a copy with another manifest.
     _key: Key | None = field(default=None, init=False, repr=False, compare=False)
+    _version: str = field(default="", init=False, repr=False, compare=False)
     _hash: str = field(default="", init=False, repr=False, compare=False)
+    _text: bytes = field(default=b"", init=False, repr=False, compare=False)  # the manifest, until it is decoded
+
+    @classmethod
+    def from_json(
+        cls, text: bytes, key: Key, version: str, source: Source, *, digest: str, options: Mapping[str, Any]
+    ) -> Object:
+        """Return the object whose manifest is this text, with its key, version and hash. The text is decoded when the
+        manifest is first asked for: in most syncs that of most objects is not, since nothing about them has changed.
+        """
+        values = {"source": source, "hash": digest, "_key": key, "_version": version, "_text": text}
+        new_object = cls.__new__(cls)
+        for name, value in {**_DEFAULTS, **options, **values}.items():
+            _set(new_object, name, value)
+        return new_object
+
+    if not TYPE_CHECKING:  # to a type checker, the manifest is always there
+
+        def __getattr__(self, name: str) -> Any:
+            """Return the manifest, decoded now, of an object that does not have it yet."""
+            if name != "manifest":
+                raise AttributeError(name)
+            manifest = orjson.loads(self._text)
+            _set(self, "manifest", manifest)
+            return manifest
 
     def hash_with(self, how: Callable[[dict[str, Any]], str]) -> str:
         """Return the hash of the manifest, computed by `how` the first time: a long-lived process asks often, and there
@@ -63,7 +91,7 @@ class Object:
         digest = self.hash or self._hash
         if not digest:
             digest = how(self.manifest)
-            object.__setattr__(self, "_hash", digest)
+            _set(self, "_hash", digest)
         return digest
 
     @property
@@ -71,8 +99,17 @@ class Object:
         key = self._key
         if key is None:
             key = Key.of(self.manifest)
-            object.__setattr__(self, "_key", key)
+            _set(self, "_key", key)
         return key
+
+    @property
+    def version(self) -> str:
+        """Return the API version without its group, such as "v1"."""
+        version = self._version
+        if not version:
+            version = self.manifest["apiVersion"].rpartition("/")[2]
+            _set(self, "_version", version)
+        return version
 
     @property
     def other_keys(self) -> tuple[Key, ...]:
@@ -80,6 +117,9 @@ class Object:
         refused.
         """
         return () if self.app else self.aliases
+
+
+_DEFAULTS = {about.name: about.default for about in fields(Object) if about.default is not MISSING}
 
 
 @dataclass(frozen=True, slots=True)

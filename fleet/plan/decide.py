@@ -20,7 +20,7 @@ from fleet.objects.desired import Desired, Key, Object, adopted_stateful_set
 from fleet.objects.normalise import applied_hash
 from fleet.objects.redaction import BUILT_IN, Secrecy
 from fleet.objects.shape import mapping
-from fleet.plan.effect import is_retained
+from fleet.plan.effect import holds_data, is_retained
 from fleet.plan.inventory import Entry, Inventory
 from fleet.plan.ownership import RepositoryOwnership
 from fleet.plan.step import Plan, Step, Verb
@@ -44,17 +44,16 @@ def unchanged_step(desired: Object, key: Key, entry: Entry | None, live: dict[st
 
 
 def _is_as_applied(desired: Object, key: Key, entry: Entry, metadata: dict[str, Any]) -> bool:
-    manifest = desired.manifest
     return (
         entry.seen == metadata.get("resourceVersion")
         and entry.uid == metadata["uid"]
         and entry.hash == desired.hash_with(applied_hash)
         and "deletionTimestamp" not in metadata
-        and entry.version == manifest["apiVersion"].rpartition("/")[2]
+        and entry.version == desired.version
         and entry.protect == desired.protect
         and entry.after == desired.depends_on
         and entry.ignores == desired.ignore_changes
-        and entry.retain == (desired.retain_on_delete or is_retained(key, manifest))
+        and entry.retain == (desired.retain_on_delete or (holds_data(key) and is_retained(key, desired.manifest)))
     )
 
 

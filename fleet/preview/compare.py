@@ -166,7 +166,7 @@ def _inventory(before: Desired) -> Inventory:
 def _entry(obj: Object) -> Entry:
     return Entry(
         key=obj.key,
-        version=obj.manifest["apiVersion"].rpartition("/")[2],
+        version=obj.version,
         uid=BASE_MARK,
         hash=obj.hash_with(applied_hash),
         retain=obj.retain_on_delete or is_retained(obj.key, obj.manifest),

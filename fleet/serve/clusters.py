@@ -72,12 +72,7 @@ log = logging.getLogger(__name__)
 
 def kinds_of(desired: Iterable[Desired]) -> frozenset[Kind]:
     """Return the kinds of all objects of some stacks."""
-    kinds: set[Kind] = set()
-    for stack in desired:
-        for obj in stack.objects:
-            group, _, version = obj.manifest["apiVersion"].rpartition("/")
-            kinds.add((group, version, obj.manifest["kind"]))
-    return frozenset(kinds)
+    return frozenset((obj.key.group, obj.version, obj.key.kind) for stack in desired for obj in stack.objects)
 
 
 class ClusterWatch:

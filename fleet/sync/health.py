@@ -138,7 +138,7 @@ def _is_final(health: Health, *, changed: bool) -> bool:
 def _versions_to_read(desired: Desired) -> dict[Key, str]:
     """Return the API version in which to read each object that the stack wants."""
     keys = ((obj, key) for obj in desired.objects for key in (obj.key, *obj.aliases))
-    return {key: obj.manifest["apiVersion"].rpartition("/")[2] for obj, key in keys}
+    return {key: obj.version for obj, key in keys}
 
 
 def _keys_in_cluster(desired: Desired, live: Mapping[Key, Any]) -> dict[Key, bool]:

@@ -46,7 +46,7 @@ class EarlyRead:
             for stack in stacks
             for obj in stack.objects
             for key in (obj.key, *obj.aliases)
-            if (manifest := self.live.get(key)) and manifest["apiVersion"] != obj.manifest["apiVersion"]
+            if (manifest := self.live.get(key)) and manifest["apiVersion"].rpartition("/")[2] != obj.version
         }
         return {key: manifest for key, manifest in self.live.items() if key not in outdated} if outdated else self.live
 
@@ -110,8 +110,7 @@ def _versions_to_read(desired: Iterable[Desired], inventories: Iterable[Inventor
     versions = {entry.key: entry.version for inventory in inventories for entry in inventory.entries}
     for stack in desired:
         for obj in stack.objects:
-            version = obj.manifest["apiVersion"].rpartition("/")[2]
-            versions[obj.key] = version
+            versions[obj.key] = obj.version
             for alias in obj.aliases:
-                versions[alias] = version
+                versions[alias] = obj.version
     return versions

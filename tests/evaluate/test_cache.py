@@ -15,6 +15,7 @@ from fleet.evaluate import cache as surroundings
 from fleet.evaluate import pool
 from fleet.evaluate.cache import load_evaluation, store_evaluation
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
+from fleet.objects import desired
 from fleet.objects.desired import Desired, Key, Object
 from fleet.objects.normalise import manifest_hash
 from fleet.repository.settings import Budget, Code, Settings, Trust
@@ -73,6 +74,31 @@ def test_what_is_recalled_is_what_was_remembered_with_the_hashes_of_manifests() 
     objects = found.evaluation.stacks[0].desired[0].objects
     assert [one.hash for one in objects] == [manifest_hash(one.manifest) for one in objects]
     assert all(type(key) is Key for key in (objects[1].key, *objects[1].depends_on, *objects[1].aliases))
+
+
+def test_manifests_are_decoded_when_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    store_evaluation(TREE, SETTINGS, PLAIN)
+    found = load_evaluation(TREE)
+    assert found is not None
+    with monkeypatch.context() as without_decoder:
+        without_decoder.setattr(desired, "orjson", None)
+        objects = found.evaluation.stacks[0].desired[0].objects
+        assert [(one.key.name, one.version, one.app, one.source.line) for one in objects] == [
+            ("a", "v1", "", 9),
+            ("b", "v1", "Etcd", 10),
+        ]
+        store_evaluation("another", SETTINGS, found.evaluation, found)
+        assert load_evaluation("another") is not None
+        with pytest.raises(AttributeError):
+            _ = objects[0].manifest
+    assert [one.manifest for one in objects] == [manifest(), manifest(name="b")]
+
+
+def test_a_part_without_all_of_its_manifests_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_part = remembered._write_part
+    monkeypatch.setattr(remembered, "_write_part", lambda stacks: write_part(stacks).rpartition(b"\n")[0])
+    store_evaluation(TREE, SETTINGS, PLAIN)
+    assert load_evaluation(TREE) is None
 
 
 def test_another_tree_is_not_known() -> None:

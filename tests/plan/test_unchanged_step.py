@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
 
 from fleet.errors import Source
@@ -78,6 +79,16 @@ def test_a_hash_that_is_given_is_taken_for_the_manifests() -> None:
     assert verb(there(), replace(OBJECT, hash=KNOWN.hash)) is Verb.UNCHANGED
     changed = {**MANIFEST, "data": {"a": "2", "b": "2"}}
     assert verb(there(), replace(OBJECT, manifest=changed, hash="another")) is Verb.UPDATE
+
+
+def test_the_text_of_an_unchanged_manifest_is_not_decoded() -> None:
+    unreadable = Object.from_json(b"no JSON", OBJECT.key, "v1", OBJECT.source, digest=KNOWN.hash, options={})
+    assert verb(there(), unreadable) is Verb.UNCHANGED
+    text = orjson.dumps(MANIFEST)
+    known = Object.from_json(text, OBJECT.key, "v1", OBJECT.source, digest="another", options={"protect": True})
+    assert verb(there("8"), known) is Verb.RECORD, "a look into the object takes the manifest"
+    assert known == replace(OBJECT, protect=True)
+    assert (replace(known, protect=False), orjson.loads(orjson.dumps(known))["manifest"]) == (OBJECT, MANIFEST)
 
 
 @pytest.mark.parametrize("options", [{"protect": True}, {"retain_on_delete": True}])
