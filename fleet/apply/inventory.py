@@ -80,19 +80,14 @@ def _make_entry(cells: Sequence[str], known_references: dict[str, tuple[Key, ...
     objects come after the same few.
     """
     group, version, kind, namespace, name, uid, digest, flags, after, ignores, seen = cells
-    return Entry(
-        Key(group, kind, namespace, unquote(name) if "%" in name else name),
-        version,
-        uid,
-        digest,
-        "retain" in flags,
-        "protect" in flags,
+    key = Key._make((group, kind, namespace, unquote(name) if "%" in name else name))  # quicker than to call the class
+    created_after = (
         (known_references.get(after) or known_references.setdefault(after, tuple(map(_parse_key, after.split(",")))))
         if after
-        else (),
-        tuple(map(unquote, ignores.split(","))) if ignores else (),
-        seen,
+        else ()
     )
+    ignored = tuple(map(unquote, ignores.split(","))) if ignores else ()
+    return Entry._make((key, version, uid, digest, "retain" in flags, "protect" in flags, created_after, ignored, seen))
 
 
 def _reference(key: Key) -> str:
@@ -262,10 +257,6 @@ def _join_chunks(client: Client, stack: str, parts: list[tuple[dict[str, str], C
             hint=f"it is ConfigMap {NAMESPACE}/{_part_name(stack, 0)}; restore it from a backup, or delete the other "
             "parts to give up ownership of their objects",
         )
-    merged: dict[Any, Entry] = {}
-    for _, chunk in parts:
-        for entry in chunk.entries:
-            merged[entry.key] = entry
     inventory = Inventory(
         stack,
         head.get("cluster", ""),
@@ -275,7 +266,8 @@ def _join_chunks(client: Client, stack: str, parts: list[tuple[dict[str, str], C
         suspension=Suspension.read(head.get("suspended", "")),
         missing=parse_keys(head.get("missing", "")),
     )
-    return StoredInventory(inventory.with_entries(merged.values()), tuple(chunk for _, chunk in parts))
+    chunks = tuple(chunk for _, chunk in parts)
+    return StoredInventory(inventory.with_entries(entry for chunk in chunks for entry in chunk.entries), chunks)
 
 
 async def _write_chunk(client: Client, inventory: Inventory, chunk: Chunk) -> Chunk:

@@ -33,6 +33,7 @@ class EarlyRead:
     client: Client
     inventories: tuple[StoredInventory, ...]
     live: Live  # only objects that exist
+    versions: Mapping[Key, str]  # API version in which each object was read
     at: float  # when reading began, in seconds of the monotonic clock
 
     @property
@@ -46,7 +47,7 @@ class EarlyRead:
             for stack in stacks
             for obj in stack.objects
             for key in (obj.key, *obj.aliases)
-            if (manifest := self.live.get(key)) and manifest["apiVersion"].rpartition("/")[2] != obj.version
+            if self.versions.get(key, obj.version) != obj.version
         }
         return {key: manifest for key, manifest in self.live.items() if key not in outdated} if outdated else self.live
 
@@ -61,9 +62,10 @@ async def read_ahead(client: Client, target: ClusterTarget, claim: RepositoryOwn
         if claim.covers(stored.inventory) and (target.complete or stored.inventory.stack in target.stacks)
         for entry in stored.inventory.entries
     ]
-    live = await read_live(client, [entry.key for entry in entries], {entry.key: entry.version for entry in entries})
+    versions = {entry.key: entry.version for entry in entries}
+    live = await read_live(client, versions, versions)
     existing: Live = {key: manifest for key, manifest in live.items() if manifest is not None}
-    return EarlyRead(client, tuple(inventories), existing, began)
+    return EarlyRead(client, tuple(inventories), existing, versions, began)
 
 
 def reads_all_stacks(target: ClusterTarget) -> bool:
