@@ -115,10 +115,10 @@ def load_evaluation(tree: str, besides: Collection[str] = (), *, whole: bool = F
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
         path = cache.cache_directory("evaluations") / key
         content = _read(path)
-        digest, _, body = content.partition(b"\n")
-        if digest.decode() != hashlib.sha256(body).hexdigest():
+        first, *texts = content.split(PART_END)
+        digest, _, first = first.partition(b"\n")
+        if digest.decode() != hashlib.sha256(memoryview(content)[len(digest) + 1 :]).hexdigest():
             return None
-        first, *texts = body.split(PART_END)
         index = orjson.loads(first)
         if index["key"] != key or (whole and index["unknown"]):
             return None
@@ -159,7 +159,7 @@ def store_evaluation(
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+                file.writelines((hashlib.sha256(body).hexdigest().encode(), b"\n", body))
             draft.replace(directory / key)
         except OSError:
             draft.unlink(missing_ok=True)
