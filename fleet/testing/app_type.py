@@ -19,17 +19,20 @@ from fleet.kit.app_type import AppType, Role
 from fleet.kit.driver import Refusal
 from fleet.kit.files import files, revision
 from fleet.kit.members import founders
-from fleet.kit.plain.engine import PlainEngine
 from fleet.kit.pods import pod_template, stateful_set, surroundings
 from fleet.model.app import App
 from fleet.render.crd import definition
+from fleet.testing.conformance import cases, declared_subject
 
 LONGEST_NAME = 63  # of Services and pods
 _UNFILLED = re.compile(r"\{[\w:.-]+\}")
 
 
 def check_app_type(app_type: AppType[Any], app: App) -> None:
-    """Check a type by one of its apps; an AssertionError says what is wrong."""
+    """Check a type by an app of it, and the operator's work for it in memory; raise AssertionError for what is wrong.
+
+    A type that names a half that acts brings a `Subject` of its own: see `fleet.testing.conformance`.
+    """
     _check_spec(app_type, app)
     _check_versions(app_type)
     for role in app_type.roles_of(app):
@@ -37,8 +40,12 @@ def check_app_type(app_type: AppType[Any], app: App) -> None:
     if app_type.engine:
         module, _, name = app_type.engine.partition(":")
         assert hasattr(import_module(module), name), f"engine: {app_type.engine} is not there"
-    else:
-        PlainEngine(app_type, {})
+        return
+    for case in cases(declared_subject(app_type, app)):
+        try:
+            case.run()
+        except AssertionError as problem:
+            raise AssertionError(f"{case}: {problem}") from problem
 
 
 def _check_spec(app_type: AppType[Any], app: App) -> None:

@@ -8,11 +8,11 @@
         case.run()
 
 A `Subject` says what is tried: the app type, a spec, its simulated servers and the changes that it can take. Each
-case is one of `CASES` for one of the changes; docs/how-to/app-type.md has the table.
+case is one of `CASES` for one of the changes; docs/how-to/app-types.md has the table.
 """
 
 from fleet.testing.conformance.cases import CASES, Case, cases
-from fleet.testing.conformance.subject import Change, Servers, Subject
+from fleet.testing.conformance.subject import Change, Servers, Subject, declared_subject
 from fleet.testing.conformance.trial import StuckError, Trial
 
-__all__ = ["CASES", "Case", "Change", "Servers", "StuckError", "Subject", "Trial", "cases"]
+__all__ = ["CASES", "Case", "Change", "Servers", "StuckError", "Subject", "Trial", "cases", "declared_subject"]

@@ -1,6 +1,6 @@
 """The cases: what every app type must pass, each a function of a subject and one of its changes.
 
-They are numbered as in docs/how-to/app-type.md. A case that fails raises AssertionError with the moves until then.
+They are numbered as in docs/how-to/app-types.md. A case that fails raises AssertionError with the moves until then.
 """
 
 from __future__ import annotations

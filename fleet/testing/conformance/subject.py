@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Protocol
 
+from fleet.kit.app_type import AppType
+from fleet.kit.driver import Refusal
 from fleet.kit.engine import Engine
+from fleet.kit.plain.engine import PlainEngine
 from fleet.kit.simulated_cluster import Members, Object, SimulatedCluster
-from fleet.names import API_VERSION
+from fleet.model.app import App
+from fleet.model.types import amount
+from fleet.names import GROUP, VERSION
+from fleet.testing.conformance.plain_servers import PlainServers
 from fleet.testing.conformance.trial import Trial
 
 NAME, NAMESPACE = "db", "orders"
@@ -80,6 +87,7 @@ class Subject:
         default_factory=dict
     )  # what asks for that image; the field `image` unless given
     quorum: bool = False  # whether its members agree by a majority
+    api_group: str = GROUP
     minds: tuple[tuple[str, str], ...] = field(
         default=()
     )  # changes of which the second comes in the middle of the first
@@ -88,7 +96,7 @@ class Subject:
         """Return a trial in which nothing has been reconciled yet."""
         servers = self.make_servers()
         manifest: Object = {
-            "apiVersion": API_VERSION,
+            "apiVersion": f"{self.api_group}/{VERSION}",
             "kind": self.kind,
             "metadata": {"name": NAME, "namespace": NAMESPACE, "uid": "app", "generation": 1},
             "spec": {**self.spec, **spec},
@@ -98,6 +106,43 @@ class Subject:
     def find(self, name: str) -> Change:
         """Return the change of a name."""
         return next(change for change in self.changes if change.name == name)
+
+
+def declared_subject(app_type: AppType[Any], app: App) -> Subject:
+    """Return what is to be tried of a type that names no half that acts, by one of its apps.
+
+    Its changes follow from the declaration: another version, other numbers of members, larger volumes, a lost pod.
+    """
+    count = app_type.members(app)
+    versions = [
+        version
+        for version in app_type.versions.series
+        if app_type.versions.series_of(app_type.version(app)) != version
+        and not isinstance(app_type.path(app_type.version(app), version), Refusal)
+    ]
+    alone = count == 1  # whoever restarts the one member interrupts its clients
+    fields = type(app).model_fields
+    changes = [change_spec(f"version {version}", interrupts=alone, version=version) for version in versions[-1:]]
+    if app_type.caps.scale:
+        changes += [change_spec(f"{number} members", members=number) for number in (count + 2, count + 1)]
+    if "storage" in fields:
+        doubled = f"{int(amount(app.storage)) * 2}"  # type: ignore[attr-defined]
+        changes.append(change_spec("larger volumes", storage=doubled))
+    changes.append(kill_pod(0, interrupts=alone))
+    minds = tuple((first.name, second.name) for first, second in pairwise(changes[:-1]))
+    template = app_type.image_template({})
+    bad = app_type.versions.image_of(versions[-1], template) if versions else ""
+    return Subject(
+        kind=app.kind(),
+        spec=app.spec(),
+        make_servers=PlainServers,
+        make_engine=lambda servers: PlainEngine(app_type, {}),
+        changes=tuple(changes),
+        bad_image=bad,
+        bad_spec={"version": versions[-1]} if versions else {},
+        minds=minds,
+        api_group=app.api_group,
+    )
 
 
 def fingerprint(cluster: SimulatedCluster, servers: Servers) -> dict[str, Any]:
