@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fleet.adopt.find import SETS
-from fleet.kit.hold import before
-from fleet.kit.workload import references
+from fleet.kit.adoption.hold import before
+from fleet.kit.adoption.workload import references
 from fleet.kube.client.client import Client
 from fleet.kube.objects import ObjectScope, pages
 from fleet.objects.resource import Resource

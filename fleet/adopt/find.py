@@ -12,7 +12,8 @@ from typing import Any
 
 from fleet.apps.registry import usable_drivers
 from fleet.errors import AccessError, FleetError
-from fleet.kit.discovery import Candidate, Discovery, Question, Surroundings
+from fleet.kit.adoption.discovery import Candidate, Discovery, Question
+from fleet.kit.adoption.surroundings import Surroundings
 from fleet.kit.driver import Problem
 from fleet.kube.client.client import Client
 from fleet.kube.exec import Command, execute

@@ -18,7 +18,7 @@ from fleet.git import refs
 from fleet.git.objects import Snapshot
 from fleet.git.publish import Changes, Edit, publish
 from fleet.git.repository import GitRepository
-from fleet.kit.discovery import Candidate
+from fleet.kit.adoption.discovery import Candidate
 from fleet.model.app import App
 from fleet.repository import Repository
 

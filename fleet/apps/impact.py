@@ -8,7 +8,7 @@ from typing import Any
 
 from fleet.apps.registry import driver
 from fleet.errors import ConfigurationError
-from fleet.kit.discovery import template_managers
+from fleet.kit.adoption.managers import template_managers
 from fleet.kit.driver import Driver, Hop, Impact, Problem, Refusal
 from fleet.model.app import App
 from fleet.objects.desired import Key, adopted_stateful_set

@@ -20,8 +20,8 @@ from fleet.names import VERSION
 from fleet.objects.resource import Resource
 
 if TYPE_CHECKING:
+    from fleet.kit.adoption.discovery import Discovery
     from fleet.kit.backup.plan import BackupPlan
-    from fleet.kit.discovery import Discovery
 
 A = TypeVar("A", bound=App)
 

@@ -16,7 +16,9 @@ from fleet.adopt.find import AdoptionFinding, _refuse_split_clusters
 from fleet.adopt.stack_file import function_name, stack_file
 from fleet.apps.etcd.discovery import DISCOVERY
 from fleet.cli.commands.adopt import _format_finding
-from fleet.kit.discovery import Candidate, Surroundings, managers_in_the_way
+from fleet.kit.adoption.discovery import Candidate
+from fleet.kit.adoption.managers import managers_in_the_way
+from fleet.kit.adoption.surroundings import Surroundings
 from fleet.kit.driver import Problem
 from fleet.model.app import App
 from fleet.render.crd import definitions

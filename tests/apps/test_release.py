@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleet.adopt.export import export_manifest
-from fleet.kit.workload import references
+from fleet.kit.adoption.workload import references
 from tests.operator.existing_setups import SET_UPS
 
 HELD = {"type": "RollingUpdate", "rollingUpdate": {"partition": 3}}

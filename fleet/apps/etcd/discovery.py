@@ -19,22 +19,13 @@ from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.versions import VERSIONS
 from fleet.errors import ConfigurationError
-from fleet.kit.discovery import (
-    Candidate,
-    Member,
-    Object,
-    Question,
-    Surroundings,
-    beside,
-    claimed_by,
-    is_updating,
-    managers_in_the_way,
-    services_of,
-    template_managers,
-)
+from fleet.kit.adoption.discovery import Candidate, Member, Question
+from fleet.kit.adoption.hold import is_updating
+from fleet.kit.adoption.managers import claimed_by, managers_in_the_way, template_managers
+from fleet.kit.adoption.surroundings import Object, Surroundings, beside, services_of, whereabouts
+from fleet.kit.adoption.unmanaged import unsaid
+from fleet.kit.adoption.workload import Find
 from fleet.kit.driver import Problem
-from fleet.kit.unmanaged import unsaid, whereabouts
-from fleet.kit.workload import Find
 from fleet.model.resource import Adopt, Options
 from fleet.model.types import release
 from fleet.text import count_noun

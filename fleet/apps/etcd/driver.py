@@ -22,8 +22,8 @@ from fleet.kit.names import members_map
 from fleet.kit.settings_text import read_settings
 
 if TYPE_CHECKING:
+    from fleet.kit.adoption.discovery import Discovery
     from fleet.kit.backup.plan import BackupPlan
-    from fleet.kit.discovery import Discovery
     from fleet.model.app import Connection
 
 MEMBER = Role[Etcd](

@@ -18,7 +18,9 @@ from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.versions import VERSIONS
 from fleet.errors import ConfigurationError
-from fleet.kit.discovery import Object, claimed_by, is_updating, managers_in_the_way
+from fleet.kit.adoption.hold import is_updating
+from fleet.kit.adoption.managers import claimed_by, managers_in_the_way
+from fleet.kit.adoption.surroundings import Object
 from fleet.model.types import amount, release
 from fleet.text import count_noun
 

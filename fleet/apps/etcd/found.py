@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 from fleet.apps.etcd.flags import FILE
 from fleet.apps.etcd.layout import Layout
+from fleet.kit.adoption.workload import File, Find, Process, file_of, flags, processes
 from fleet.kit.driver import Problem
 from fleet.kit.settings_text import SettingsError, read_settings
-from fleet.kit.workload import File, Find, Process, file_of, flags, processes
 
 Object = dict[str, Any]
 PROGRAM = "etcd"

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from fleet.kit.adoption.workload import references
 from fleet.kit.step import Object
-from fleet.kit.workload import references
 from fleet.kube.client.client import Client
 from fleet.kube.objects import ObjectScope, pages
 from fleet.model.app import App

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.errors import ConflictError
-from fleet.kit.discovery import is_observed
-from fleet.kit.hold import KEEPS, keeps_claims
+from fleet.kit.adoption.hold import KEEPS, is_observed, keeps_claims
 from fleet.kit.step import Object
 from fleet.kit.world import is_leaving
 from fleet.kube.client import errors

@@ -7,7 +7,7 @@ list only when git names them. To give back is to take ours off it: see `release
 from __future__ import annotations
 
 from fleet.errors import ConflictError
-from fleet.kit.discovery import spec_managers
+from fleet.kit.adoption.managers import spec_managers
 from fleet.kit.step import NotYetError, Take
 from fleet.kube.objects import drop_managers, owned_by
 from fleet.kube.runtime import Request

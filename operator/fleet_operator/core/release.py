@@ -10,8 +10,7 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from fleet.kit.discovery import is_observed
-from fleet.kit.hold import FOUND, RETENTION, before
+from fleet.kit.adoption.hold import FOUND, RETENTION, before, is_observed
 from fleet.kit.step import Object
 from fleet.kit.world import is_leaving, when
 from fleet.kube.objects import drop_managers, get

@@ -18,7 +18,7 @@ from fleet.apps.etcd import kept as keeping
 from fleet.apps.etcd.engine.adoption import conditions, known, placed
 from fleet.apps.etcd.engine.observe import EtcdObservation, make_observation
 from fleet.apps.etcd.engine.protocol import Member, MemberStatus
-from fleet.kit.hold import before
+from fleet.kit.adoption.hold import before
 from fleet.kit.observation import ledger_in
 from fleet.kit.step import Decision, Take
 from fleet.kit.template import mark_of

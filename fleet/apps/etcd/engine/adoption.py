@@ -28,16 +28,16 @@ from fleet.apps.etcd.engine.protocol import Member
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.versions import VERSIONS
+from fleet.kit.adoption.hold import held, is_held
+from fleet.kit.adoption.managers import spec_managers, template_managers
+from fleet.kit.adoption.workload import Find
 from fleet.kit.answers import Answers
 from fleet.kit.decide.health import describe
-from fleet.kit.discovery import spec_managers, template_managers
 from fleet.kit.driver import Problem
-from fleet.kit.hold import held, is_held
 from fleet.kit.members import Ledger, MemberRecord
 from fleet.kit.observation import ledger_in
 from fleet.kit.roll import under_way
 from fleet.kit.step import Decision, State, Take, blocked, step, wait
-from fleet.kit.workload import Find
 from fleet.kit.world import Object, World, template_of
 from fleet.model.types import release
 from fleet.text import count_noun

@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from fleet.kit.discovery import is_updating
-
 Object = dict[str, Any]
 FOUND = "fleet.dev/found-strategy"  # the annotation: how it updated its pods
 RETENTION = "fleet.dev/found-retention"  # the annotation: what became of its claims, if that was not to stay
@@ -50,6 +48,26 @@ def before(found: Object) -> Object:
         {} if is_updating(found) else {"updateStrategy": json.loads(noted[FOUND]) if FOUND in noted else _AT_ONCE}
     )
     return spec | ({_POLICY: json.loads(noted[RETENTION])} if RETENTION in noted else {})
+
+
+def is_updating(found: Object) -> bool:
+    """Whether pods of a StatefulSet have two revisions, or its controller has not looked at the last change yet.
+
+    Where pods are updated by whoever deletes them, only their count tells: what it calls its current revision stays.
+    """
+    status, spec = found.get("status") or {}, found["spec"]
+    if not is_observed(found):
+        return True
+    if status.get("currentRevision") == status.get("updateRevision"):
+        return False
+    by_hand = (spec.get("updateStrategy") or {}).get("type") == "OnDelete"
+    return not (by_hand and status.get("updatedReplicas", 0) == spec.get("replicas", 1))
+
+
+def is_observed(found: Object) -> bool:
+    """Whether its controller knows of the last change: until then, what it says of revisions is of before."""
+    generation = int(found["metadata"].get("generation", 0))
+    return int((found.get("status") or {}).get("observedGeneration", generation)) >= generation
 
 
 def _text(value: Any) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from fleet.kit.discovery import Object, Surroundings
+from fleet.kit.adoption.surroundings import Object
 
 _POD = {  # what a server fills in, and what is looked at elsewhere (None)
     "containers": None,
@@ -60,27 +60,6 @@ def unsaid(found: Object, container: str, claim: str, *, prefix: str, secrets: I
     yield from (f"init container {each['name']}" for each in template.get("initContainers") or ())
 
 
-def whereabouts(found: Object, around: Surroundings) -> dict[str, str]:
-    """On which nodes members run, and how large their claims are; without what may not be seen."""
-    name = found["metadata"]["name"]
-    templates = [one["metadata"]["name"] for one in found["spec"].get("volumeClaimTemplates") or ()]
-    nodes = {
-        str(one["metadata"]["name"]): str(one["spec"]["nodeName"])
-        for one in around.pods
-        if _is_numbered(one, [name]) and (one.get("spec") or {}).get("nodeName")
-    }
-    claims = {
-        str(one["metadata"]["name"]): _size(one)
-        for one in around.claims
-        if _is_numbered(one, [f"{template}-{name}" for template in templates])
-    }
-    return {
-        title: ", ".join(f"{one} {word} {what}" for one, what in sorted(told.items()))
-        for title, word, told in (("nodes", "on", nodes), ("volumes", "of", claims))
-        if told
-    }
-
-
 def _other(of: Object, known: dict[str, Any]) -> list[str]:
     alike = {"serviceAccount": "serviceAccountName"}  # two names of one thing, the first of them old
     return [
@@ -125,14 +104,3 @@ def _volumes(found: Object, claim: str, secrets: frozenset[str]) -> Iterator[str
     for one in found["spec"]["template"]["spec"].get("volumes") or ():
         if (one.get("secret") or {}).get("secretName") not in secrets:
             yield f"volume {one['name']} ({next((kind for kind in one if kind != 'name'), 'empty')})"
-
-
-def _is_numbered(one: Object, names: list[str]) -> bool:
-    begin, _, number = str(one["metadata"]["name"]).rpartition("-")
-    return begin in names and number.isdecimal()
-
-
-def _size(claim: Object) -> str:
-    spec, status = claim["spec"], claim.get("status") or {}
-    size = (status.get("capacity") or spec["resources"]["requests"])["storage"]
-    return f"{size} {spec['storageClassName']}" if spec.get("storageClassName") else str(size)
