@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from fleet.kit import names, pods
+from fleet.kit.adoption.template import adopted_template
 from fleet.kit.app_type import AppType
 from fleet.kit.driver import Hop, Refusal
 from fleet.kit.files import members_map, revisions_in_use
@@ -117,8 +118,12 @@ class Answers(Generic[A]):
         return DesiredTemplate(template, self.describe_change(observation, hop), self.before_hop(observation, hop))
 
     def template(self, observation: Observation[A], app: A, image: str) -> Object:
-        """Return the template of pods of an app with an image."""
-        return pods.pod_template(self.app_type, app, image, self.trust, observation.role.name)
+        """Return the template of pods with an image. What others set up keeps its own but for a few changes."""
+        role, found = observation.role.name, observation.stateful_set
+        if found is not None and role in names.adopted_sets(app):
+            rules, present = self.app_type.adoption_rules(), found["spec"]["template"]
+            return adopted_template(rules, app, present, image, trust=self.trust, role=role)
+        return pods.pod_template(self.app_type, app, image, self.trust, role)
 
     def describe_change(self, observation: Observation[A], hop: Hop | None) -> str:
         """Say what members are given with the desired template."""

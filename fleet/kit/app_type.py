@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from fleet.kit import names
 from fleet.kit.driver import Capabilities, Driver, EngineMeta, Impact, Path, Refusal
-from fleet.kit.members import MemberRecord
+from fleet.kit.members import LEDGER, MemberRecord
+from fleet.kit.members import read as read_ledger
 from fleet.kit.tls import Tls
 from fleet.kit.versions import Versions
 from fleet.model.app import App
 from fleet.model.app_settings import Resources
 
 if TYPE_CHECKING:
+    from fleet.kit.adoption.rules import AdoptionRules
     from fleet.kit.users import User
 
 A = TypeVar("A", bound=App)
@@ -292,6 +294,28 @@ class AppType(Driver[A]):
         them; None if they are kept as they are.
         """
         return None
+
+    # What others set up
+
+    def adoption_rules(self) -> AdoptionRules[A, Any]:
+        """Return what is known of the engine where others set it up: by the declaration, unless a type knows more."""
+        from fleet.kit.adoption.declared import DeclaredAdoption  # noqa: PLC0415 - for apps that run already
+
+        return DeclaredAdoption(self)
+
+    def objection(self, spec: A, found: dict[str, Any]) -> str:
+        from fleet.kit.adoption.objections import foresee  # noqa: PLC0415 - for apps that run already, and are new here
+
+        known = foresee(self.adoption_rules(), spec, found)
+        return known.message if known else ""
+
+    def notes(self, spec: A) -> str:
+        return names.members_map(spec) if self.caps.adopt else ""
+
+    def as_noted(self, spec: A, notes: Mapping[str, Any]) -> A:
+        text = (notes["metadata"].get("annotations") or {}).get(LEDGER)
+        layout = read_ledger(text).layout if text else {}
+        return names.lay_out(spec, self.adoption_rules().load_layout(layout)) if layout else spec
 
     # Versions and images
 

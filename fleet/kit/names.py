@@ -6,28 +6,54 @@ fleet keeps the names of its StatefulSet and claims: its layout is asked first.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeVar
 
 from fleet.model.app import App
 
+A = TypeVar("A", bound=App)
 LAYOUT = "_layout"  # the attribute of an adopted app: where its layout is kept during a reconcile
 DATA = "data"  # the claim template of members' data
 MOST_MEMBERS = 64  # of a role that are looked at: a user who may write a StatefulSet can ask for any number
 
 
-class AdoptedNames(Protocol):
-    """The names of what a user set up without fleet, which it keeps."""
+class AdoptedSet(Protocol):
+    """A StatefulSet that a user set up without fleet, whose names the app keeps."""
 
     @property
     def stateful_set(self) -> str: ...
     @property
-    def claim(self) -> str: ...  # the claim template that holds the data
+    def container(self) -> str: ...  # the engine's
+    @property
+    def claim(self) -> str: ...  # the claim template that holds the data; "" if there is none
+    @property
+    def baseline(self) -> Mapping[str, Any]: ...  # what git said of it when it was taken over
+
+
+class AdoptedNames(Protocol):
+    """What a user set up without fleet, as an app keeps it."""
+
+    @property
+    def sets(self) -> Mapping[str, AdoptedSet]: ...  # by role; "" is the first
 
 
 def adopted_names(app: App) -> AdoptedNames | None:
     """Return the names that an adopted app keeps; None for an app that fleet made."""
     layout: AdoptedNames | None = app.__dict__.get(LAYOUT)
     return layout
+
+
+def adopted_sets(app: App) -> Mapping[str, AdoptedSet]:
+    """Return the StatefulSets whose names an adopted app keeps, by role; none for an app that fleet made."""
+    layout = adopted_names(app)
+    return layout.sets if layout is not None else {}
+
+
+def lay_out(app: A, layout: AdoptedNames) -> A:
+    """Return the app with the names that it was found with."""
+    made = app.model_copy()
+    made.__dict__[LAYOUT] = layout
+    return made
 
 
 def engine(app: App) -> str:
@@ -41,8 +67,8 @@ def role_name(app: App, role: str = "") -> str:
 
 
 def stateful_set(app: App, role: str = "") -> str:
-    layout = adopted_names(app)
-    return layout.stateful_set if layout and not role else role_name(app, role)
+    adopted = adopted_sets(app).get(role)
+    return adopted.stateful_set if adopted is not None else role_name(app, role)
 
 
 def pod(app: App, ordinal: int, role: str = "") -> str:
@@ -55,8 +81,9 @@ def ordinal(pod: str) -> int:
 
 def claim(app: App, pod: str, volume: str = DATA) -> str:
     """Return the name of a pod's claim, as its StatefulSet makes it."""
-    layout = adopted_names(app)
-    return f"{layout.claim if layout and volume == DATA else volume}-{pod}"
+    adopted = adopted_sets(app)
+    own = next((found for found in adopted.values() if pod.rpartition("-")[0] == found.stateful_set), adopted.get(""))
+    return f"{own.claim if own is not None and volume == DATA else volume}-{pod}"
 
 
 def peers_service(app: App, role: str = "") -> str:

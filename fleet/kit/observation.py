@@ -50,9 +50,9 @@ class RoleSpec:
 def role_spec(app_type: AppType[A], app: A, name: str = "") -> RoleSpec:
     """Return what an app type declares of a role, with the values that an app gives it."""
     role = app_type.role(name)
-    volume = getattr(app, "volume", None)
+    volume, adopted = getattr(app, "volume", None), names.adopted_sets(app).get(name)
     return RoleSpec(
-        container=role.container or names.engine(app),
+        container=adopted.container if adopted is not None else role.container or names.engine(app),
         count=role.count(app),
         name=role.name,
         files=role.files,

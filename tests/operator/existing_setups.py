@@ -16,7 +16,7 @@ import orjson
 import yaml
 
 from fleet.apps.etcd import Etcd
-from fleet.apps.etcd.described import described
+from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.found import layout
 from fleet.apps.etcd.layout import Layout
 from fleet.kit.certificates import Authority, Leaf
@@ -68,7 +68,7 @@ class SetUp:
         found = self.stateful()
         read = layout(found, lambda kind, name: documents.get((kind, name)))
         assert isinstance(read, Layout), read
-        fields = described(found, read, (), [])
+        fields = DRIVER.adoption_rules().describe(found, read, (), [])
         told = {name: fields[name] for name in ("storage", "resources", "config") if name in fields}
         return Etcd(self.name, namespace="default", version=self.series, **told).spec() if told else {}
 

@@ -6,28 +6,20 @@ Two things must agree: a container whose process is etcd, and members that answe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from fleet.apps.etcd import found as finding
 from fleet.apps.etcd.client import etcdctl
-from fleet.apps.etcd.described import container_of, described
 from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.layout import Layout
-from fleet.apps.etcd.spec import Etcd
-from fleet.apps.etcd.versions import VERSIONS
-from fleet.errors import ConfigurationError
+from fleet.kit.adoption.candidate import check_answers, check_objects, check_versions, make_candidate
 from fleet.kit.adoption.discovery import Candidate, Member, Question
-from fleet.kit.adoption.hold import is_updating
-from fleet.kit.adoption.managers import claimed_by, managers_in_the_way, template_managers
-from fleet.kit.adoption.surroundings import Object, Surroundings, beside, services_of, whereabouts
-from fleet.kit.adoption.unmanaged import unsaid
+from fleet.kit.adoption.surroundings import Object, Surroundings
 from fleet.kit.adoption.workload import Find
 from fleet.kit.driver import Problem
-from fleet.model.resource import Adopt, Options
-from fleet.model.types import release
 from fleet.text import count_noun
 
 
@@ -70,7 +62,7 @@ class EtcdDiscovery:
         read = finding.layout(found, around.find)
         if isinstance(read, Problem):
             return read
-        if problem := _unfit(found):
+        if problem := check_objects(found):
             return problem
         said: dict[str, _Said] = {}
         for pod, texts in answers.items():
@@ -83,8 +75,10 @@ class EtcdDiscovery:
             return problem
         if isinstance(listed, Problem):
             return listed
-        made = _candidate(found, around, read, said)
-        return made if isinstance(made, Problem) else replace(made, kept=(*made.kept, *beside(found, around, made.app)))
+        identity = f"{next(iter(said.values())).cluster:x}"
+        return make_candidate(
+            DRIVER.adoption_rules(), found, around, read, port=read.port, identity=identity, members=_members(said)
+        )
 
 
 def _beside(read: Layout) -> str:
@@ -120,20 +114,16 @@ def _short(text: str) -> str:
     return " ".join(text.split())[:120] or "nothing"
 
 
-def _unfit(found: Object) -> Problem | None:
-    """What its objects say against it, before anybody is asked."""
-    own = found["metadata"]
-    if whose := claimed_by(found):
-        return Problem("owner", f"it belongs to {whose} already")
-    if owner := next((one for one in own.get("ownerReferences") or () if one.get("controller")), None):
-        return Problem(
-            "owner",
-            f"it is run by {owner['kind']} {owner['name']}, whose operator would undo what ours does",
-            f"stop that operator and delete the {owner['kind']} with --cascade=orphan first",
+def _members(said: Mapping[str, _Said]) -> list[Member]:
+    return [
+        Member(
+            pod,
+            f"{one.member:x}",
+            "leader" if one.leader == one.member else "learner" if one.learner else "follower",
+            one.version,
         )
-    if is_updating(found):
-        return Problem("update", "it has pods of two revisions", "finish that update first")
-    return None
+        for pod, one in sorted(said.items())
+    ]
 
 
 def _contradictions(
@@ -141,20 +131,12 @@ def _contradictions(
 ) -> Problem | None:
     replicas = int(found["spec"].get("replicas", 1))
     pods = [f"{read.stateful_set}-{number}" for number in range(replicas)]
-    if silent := [pod for pod in pods if pod not in said]:
-        return Problem("members", f"{', '.join(silent)} could not be asked, so it is not certain what they are")
-    clusters = {pod: f"{one.cluster:x}" for pod, one in sorted(said.items())}
-    if len(set(clusters.values())) > 1:
-        told = ", ".join(f"{pod} of {cluster}" for pod, cluster in clusters.items())
-        return Problem("identity", f"its pods are members of different clusters: {told}")
+    if problem := check_answers(pods, {pod: f"{one.cluster:x}" for pod, one in said.items()}):
+        return problem
     if not all(one.leader for one in said.values()):
         return Problem("members", "they have no leader")
-    if unknown := sorted(
-        {one.version for one in said.values()} - {v for v in _versions(said) if _series(v) in VERSIONS.series}
-    ):
-        return Problem("version", f"etcd {', '.join(unknown)} runs, and fleet knows {', '.join(VERSIONS.series)}")
-    if len({_series(one.version) for one in said.values()}) > 1:
-        return Problem("version", "its members run two versions", "finish that upgrade first")
+    if problem := check_versions(DRIVER, [one.version for one in said.values()]):
+        return problem
     if strangers := [one for one in listed if int(one["ID"]) not in {other.member for other in said.values()}]:
         urls = ", ".join(url for one in strangers for url in one.get("peerURLs", ()))
         return Problem(
@@ -167,88 +149,6 @@ def _contradictions(
             "add or remove one first",
         )
     return None
-
-
-def _versions(said: Mapping[str, _Said]) -> set[str]:
-    return {one.version for one in said.values()}
-
-
-def _series(version: str) -> str:
-    try:
-        return ".".join(map(str, release(version).series))
-    except ValueError:
-        return version
-
-
-def _candidate(found: Object, around: Surroundings, read: Layout, said: Mapping[str, _Said]) -> Candidate | Problem:
-    identity = f"{next(iter(said.values())).cluster:x}"
-    version = min(_versions(said), key=release)
-    kept: list[str] = []
-    try:
-        fields = described(found, read, around.claims, kept)
-        opts = Options(adopt=_adopt(found, around, read, identity))
-        app = _app(found, read, {**fields, "opts": opts}, version, kept)
-    except ConfigurationError as problem:
-        return Problem(problem.field or "spec", problem.message, problem.hint)
-    members = tuple(
-        Member(
-            pod,
-            f"{one.member:x}",
-            "leader" if one.leader == one.member else "learner" if one.learner else "follower",
-            one.version,
-        )
-        for pod, one in sorted(said.items())
-    )
-    facts = {
-        "data": f"{read.config['data-dir']} on claims {read.claim}-{read.stateful_set}-N",
-        "members know each other as": read.peer_url,
-        "clients": app.connection.url,
-        "credentials": f"Secret {read.files['cert'][0]}" if read.tls else "none: no TLS",
-        **whereabouts(found, around),
-    }
-    return Candidate(app, identity, version, members, facts, tuple(kept), _managers(found))
-
-
-def _app(found: Object, read: Layout, fields: dict[str, Any], version: str, kept: list[str]) -> Etcd:
-    own = found["metadata"]
-    container = container_of(found, read)
-    made = Etcd(own["name"], namespace=own["namespace"], version=version)
-    if container["image"] != DRIVER.image(made, {}):
-        fields["image"] = container["image"]
-    secrets = {secret for secret, _ in read.files.values()}
-    kept += unsaid(found, read.container, read.claim, prefix=finding.PREFIX, secrets=secrets)
-    return Etcd(own["name"], namespace=own["namespace"], version=version, **fields)
-
-
-def _adopt(found: Object, around: Surroundings, read: Layout, identity: str) -> Adopt:
-    container = container_of(found, read)
-    named = {
-        str(port["name"])
-        for port in container.get("ports") or ()
-        if port["containerPort"] == read.port and "name" in port
-    }
-    given: dict[str, Any] = {"identity": identity}
-    leading = services_of(found, around, frozenset({read.port, *named}))
-    service = leading[0]["metadata"]["name"] if leading else found["spec"].get("serviceName")
-    if service and service != found["metadata"]["name"]:
-        given["service"] = service
-    ports = [
-        port
-        for one in leading[:1]
-        for port in one["spec"]["ports"]
-        if port.get("targetPort", port["port"]) in {read.port, *named}
-    ]
-    port = ports[0]["port"] if ports else read.port
-    if port != Etcd.port:
-        given["port"] = port
-    if in_the_way := {*managers_in_the_way(found), *template_managers(found)}:
-        given["take_from"] = sorted(in_the_way)
-    return Adopt(**given)
-
-
-def _managers(found: Object) -> tuple[str, ...]:
-    entries = found["metadata"].get("managedFields") or ()
-    return tuple(sorted({str(one["manager"]) for one in entries if not one.get("subresource")}))
 
 
 DISCOVERY = EtcdDiscovery()

@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Any
 from fleet.apps.etcd import names
 from fleet.apps.etcd.client import client
 from fleet.apps.etcd.files import CERTIFICATES, FILE, SETTINGS, common, file_of
-from fleet.apps.etcd.layout import read as read_layout
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.tls import DECLARED
 from fleet.apps.etcd.unserved import unserved
 from fleet.apps.etcd.versions import VERSIONS, find_path
-from fleet.kit import members
 from fleet.kit.app_type import AppType, DataVolume, Port, Ready, Role
 from fleet.kit.client import Client
 from fleet.kit.driver import Path, Problem
-from fleet.kit.members import LEDGER, MemberRecord
-from fleet.kit.names import members_map
+from fleet.kit.members import MemberRecord
 from fleet.kit.settings_text import read_settings
 
 if TYPE_CHECKING:
+    from fleet.apps.etcd.adoption import EtcdAdoption
     from fleet.kit.adoption.discovery import Discovery
     from fleet.kit.backup.plan import BackupPlan
     from fleet.model.app import Connection
@@ -67,11 +65,10 @@ class EtcdType(AppType[Etcd]):
             return []
         return ["force_quorum: where a majority is lost, goes on from one member; writes may be lost"]
 
-    def objection(self, spec: Etcd, found: dict[str, Any]) -> str:
-        from fleet.apps.etcd.fitting import foreseen  # noqa: PLC0415 - for apps that run already, and are new here
+    def adoption_rules(self) -> EtcdAdoption:
+        from fleet.apps.etcd.adoption import EtcdAdoption  # noqa: PLC0415 - for apps that run already
 
-        known = foreseen(spec, found)
-        return known.message if known else ""
+        return EtcdAdoption(self)
 
     def discovery(self) -> Discovery:
         from fleet.apps.etcd.discovery import DISCOVERY  # noqa: PLC0415 - for `fleet adopt` alone
@@ -94,14 +91,6 @@ class EtcdType(AppType[Etcd]):
 
     def read_settings(self, files: Mapping[str, str]) -> Mapping[str, Any]:
         return read_settings(files[FILE])
-
-    def notes(self, spec: Etcd) -> str:
-        return members_map(spec)
-
-    def as_noted(self, spec: Etcd, notes: Mapping[str, Any]) -> Etcd:
-        text = (notes["metadata"].get("annotations") or {}).get(LEDGER)
-        ledger = members.read(text) if text else None
-        return names.laid_out(spec, read_layout(ledger.layout) if ledger and ledger.layout else None)
 
     def connection(self, spec: Etcd) -> Connection:
         return names.connection(spec)

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from fleet.apps.etcd.flags import FILE
 from fleet.apps.etcd.layout import Layout
+from fleet.kit.adoption.objections import check_ordinals
 from fleet.kit.adoption.workload import File, Find, Process, file_of, flags, processes
 from fleet.kit.driver import Problem
 from fleet.kit.settings_text import SettingsError, read_settings
@@ -91,7 +92,7 @@ def layout(found: Object, find: Find) -> Layout | Problem:
     process = candidate(found, find)
     if process is None:
         return Problem("container", "no container starts etcd")
-    if problem := ordinals(found) or _hook(found, process, find):
+    if problem := check_ordinals(found) or _hook(found, process, find):
         return problem
     config = settings(process, find, found)
     if isinstance(config, Problem):
@@ -100,13 +101,6 @@ def layout(found: Object, find: Find) -> Layout | Problem:
     if problem := _unknown(process, common) or _in_two_ways(found, process, find, common):
         return problem
     return _laid_out(found, process, config, common)
-
-
-def ordinals(found: Object) -> Problem | None:
-    start = (found["spec"].get("ordinals") or {}).get("start", 0)
-    return (
-        Problem("ordinals.start", f"its pods are numbered from {start} on, and those of apps from 0") if start else None
-    )
 
 
 def _unknown(process: Process, common: Mapping[str, Any]) -> Problem | None:

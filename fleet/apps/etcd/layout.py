@@ -34,6 +34,11 @@ class Layout:
     program: str = "etcd"  # what starts it, with its path if it was started by one
 
     @property
+    def sets(self) -> Mapping[str, Layout]:
+        """By role: etcd has one."""
+        return {"": self}
+
+    @property
     def tls(self) -> bool:
         """Whether it was found with TLS."""
         return bool(self.files)

@@ -59,3 +59,9 @@ def spec_managers(found: Object) -> list[str]:
     entries = found["metadata"].get("managedFields") or ()
     named = {str(entry.get("manager", "")) for entry in entries if not entry.get("subresource")}
     return sorted(named - {"", MANAGER, OPERATOR})
+
+
+def list_managers(found: Object) -> tuple[str, ...]:
+    """Return the names of those that manage more of an object than its status."""
+    entries = found["metadata"].get("managedFields") or ()
+    return tuple(sorted({str(entry["manager"]) for entry in entries if not entry.get("subresource")}))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from fleet.kit import names
+from fleet.kit.adoption.takeover import adopt, let_go, require_set
 from fleet.kit.answers import Answers
 from fleet.kit.decide.bootstrap import bootstrap
 from fleet.kit.decide.health import wait_for_unwell
@@ -52,6 +53,11 @@ def list_concerns(observation: Observation[A], answers: Answers[A]) -> Concerns:
 
 def _shared(observation: Observation[A], answers: Answers[A]) -> Concerns:
     return {
+        Concern.ADOPTION: (
+            lambda: adopt(observation, answers),
+            lambda: require_set(observation),
+            lambda: let_go(observation),
+        ),
         Concern.FOUNDING: (lambda: bootstrap(observation, answers), lambda: write_files(observation, answers)),
         Concern.IDENTITY: (lambda: refuse_other_cluster(observation, answers),),
         Concern.RECOVERY: (lambda: finish_recovery(observation, answers),),

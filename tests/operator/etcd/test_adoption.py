@@ -14,11 +14,12 @@ from fleet_operator.core.foreign import is_claim_of
 from fleet_operator.core.release import is_abandoned, is_asked
 
 from fleet.apps.etcd import Etcd
-from fleet.apps.etcd import kept as keeping
-from fleet.apps.etcd.engine.adoption import conditions, known, placed
+from fleet.apps.etcd.engine.adoption import known, placed
 from fleet.apps.etcd.engine.observe import EtcdObservation, make_observation
 from fleet.apps.etcd.engine.protocol import Member, MemberStatus
+from fleet.kit.adoption.convergence import conditions
 from fleet.kit.adoption.hold import before
+from fleet.kit.adoption.template import adopted_labels
 from fleet.kit.observation import ledger_in
 from fleet.kit.step import Decision, Take
 from fleet.kit.template import mark_of
@@ -84,7 +85,7 @@ class Found:
         statuses = {} if made.unfit else {name: self._status(name) for name in answered}
         members = (*(self._member(name) for name in self.pods), *self.strangers) if statuses else None
         why = dict.fromkeys(self.silent, "no answer in 2 s")
-        ledger = ledger_in(made.app, world, keeping.labels(made.app))
+        ledger = ledger_in(made.app, world, adopted_labels(made.app))
         return known(made, make_observation(made.app, made.world, ledger, statuses, silent=why, members=members))
 
     def decision(self) -> Decision:

@@ -9,22 +9,20 @@ from fleet.apps.etcd import names
 from fleet.apps.etcd.backup.plan import PLAN
 from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.engine import encrypt
-from fleet.apps.etcd.engine.adoption import adopted, changes_over, late, let_go
 from fleet.apps.etcd.engine.change import refuse_other_version, take_back_downgrade
 from fleet.apps.etcd.engine.faults import find_spoiled_data
 from fleet.apps.etcd.engine.observe import EtcdObservation, alarms_of, members_by_pod, statuses_of
 from fleet.apps.etcd.engine.repair import free_space, mend_though_full, refuse_to_replace, replace_corrupt
 from fleet.apps.etcd.engine.secrets import unsigned
-from fleet.apps.etcd.kept import template as kept_template
 from fleet.apps.etcd.spec import Etcd
-from fleet.kit import names as kit_names
+from fleet.kit.adoption.convergence import changes_over, late
 from fleet.kit.answers import Answers, Images, image_in
 from fleet.kit.backup import stores
 from fleet.kit.backup.restoration import leftovers, restoration
 from fleet.kit.backup.schedule import cron_job_name
 from fleet.kit.driver import Hop
 from fleet.kit.members import Ledger
-from fleet.kit.observation import in_order, set_of
+from fleet.kit.observation import in_order
 from fleet.kit.order import Concern, Concerns
 from fleet.kit.step import Act, Apply, Decision, Delete, Object, State, Step, blocked, step
 from fleet.model.types import release
@@ -46,11 +44,6 @@ class EtcdAnswers(Answers[Etcd]):
 
     def diagnose(self, observation: EtcdObservation) -> Concerns:
         return {
-            Concern.ADOPTION: (
-                lambda: adopted(observation, self),
-                lambda: _require_set(observation),
-                lambda: let_go(observation),
-            ),
             Concern.FOUNDING: (lambda: unsigned(observation),),
             Concern.CORRUPTION: (lambda: replace_corrupt(observation, self, late(observation)),),
             Concern.SPACE: (lambda: mend_though_full(observation, self), lambda: free_space(observation)),
@@ -91,11 +84,6 @@ class EtcdAnswers(Answers[Etcd]):
     @property
     def file_folders(self) -> tuple[str, ...]:
         return (names.MEMBER_FILES, names.KEPT_FILES)
-
-    def template(self, observation: EtcdObservation, app: Etcd, image: str) -> Object:
-        if (kept := names.layout(app)) is not None:
-            return kept_template(app, kept, set_of(observation)["spec"]["template"], image, self.trust)
-        return super().template(observation, app, image)
 
     def describe_change(self, observation: EtcdObservation, hop: Hop | None) -> str:
         change, kept = super().describe_change(observation, hop), names.layout(observation.app)
@@ -159,10 +147,3 @@ class EtcdAnswers(Answers[Etcd]):
 def etcd_answers(images: Images, trust: str = "") -> EtcdAnswers:
     """Return etcd's answers, with the images that the operator has and the CAs that members must trust."""
     return EtcdAnswers(DRIVER, images, trust, frozenset({"announce", "vote", "drain", "lead"}))
-
-
-def _require_set(observation: EtcdObservation) -> Decision | None:
-    """One that was adopted is not made anew: what it was like is not the operator's to say."""
-    if names.layout(observation.app) is None or observation.stateful_set is not None:
-        return None
-    return blocked("SetGone", f"the StatefulSet {kit_names.stateful_set(observation.app)} is gone; apply it again")

@@ -6,15 +6,15 @@ may end anywhere and the next one goes on from what it finds.
 
 from __future__ import annotations
 
-from fleet.apps.etcd import names
 from fleet.apps.etcd.engine import encrypt
-from fleet.apps.etcd.engine.adoption import adopted, as_found, let_go, owned_by_others
 from fleet.apps.etcd.engine.answers import EtcdAnswers
 from fleet.apps.etcd.engine.change import refuse_other_version, take_back_downgrade
 from fleet.apps.etcd.engine.observe import EtcdObservation
 from fleet.apps.etcd.engine.repair import free_space, refuse_to_replace, replace_corrupt
 from fleet.apps.etcd.engine.secrets import unsigned
-from fleet.apps.etcd.kept import as_it_was
+from fleet.kit.adoption.convergence import as_found, owned_by_others
+from fleet.kit.adoption.takeover import adopt, let_go
+from fleet.kit.adoption.template import is_as_it_was
 from fleet.kit.decide.health import wait_for_unwell
 from fleet.kit.decide.join import settle_members
 from fleet.kit.decide.leave import scale_in
@@ -43,10 +43,10 @@ def concerns(observation: EtcdObservation, answers: EtcdAnswers) -> Concerns:
 
 def _as_found(observation: EtcdObservation, answers: EtcdAnswers) -> Concerns:
     """For members that others set up, until the first roll: their pods read no files of ours, so nobody can join."""
-    kept = names.layout(observation.app)
-    wanted = kept is not None and (not as_it_was(observation.app, kept) or encrypt.is_wanted(observation))
+    rules = answers.app_type.adoption_rules()
+    wanted = not is_as_it_was(rules, observation.app) or encrypt.is_wanted(observation)
     return {
-        Concern.ADOPTION: (lambda: adopted(observation, answers), lambda: let_go(observation)),
+        Concern.ADOPTION: (lambda: adopt(observation, answers), lambda: let_go(observation)),
         Concern.FOUNDING: (lambda: unsigned(observation),),
         Concern.IDENTITY: (lambda: refuse_other_cluster(observation, answers),),
         Concern.STAFF: (lambda: restore_pods(observation),),

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fleet.apps.etcd import kept as keeping
 from fleet.apps.etcd import layout as layouts
 from fleet.apps.etcd import names, secured
-from fleet.apps.etcd.engine.adoption import Pending, as_found, late
 from fleet.apps.etcd.engine.observe import EtcdObservation, members_by_pod
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit import roll
+from fleet.kit.adoption.convergence import Pending, as_found, late
+from fleet.kit.adoption.template import is_as_it_was
 from fleet.kit.answers import Answers
 from fleet.kit.decide.health import describe_unwell
 from fleet.kit.decide.roll import plan_roll
@@ -123,7 +123,9 @@ def _taken_back(observation: EtcdObservation, kept: Layout, answers: Answers[Etc
 
 def _too_old(observation: EtcdObservation, kept: Layout, answers: Answers[Etcd]) -> Decision | None:
     """An upgrade that git asks for goes first."""
-    goes_first = not keeping.as_it_was(observation.app, kept) if as_found(observation) else _rolls(observation, answers)
+    rules = answers.app_type.adoption_rules()
+    is_asked = not is_as_it_was(rules, observation.app)
+    goes_first = is_asked if as_found(observation) else _rolls(observation, answers)
     if goes_first:
         return None
     runs = ", ".join(sorted({state.version for state in observation.states.values()}))

@@ -15,6 +15,7 @@ from fleet.apps.etcd.engine.half import EtcdHalf, observe
 from fleet.apps.etcd.engine.observe import EtcdObservation
 from fleet.apps.etcd.engine.secrets import authorities, connection_as_found, names_of_keys, secrets
 from fleet.apps.etcd.spec import Etcd
+from fleet.kit.adoption.convergence import conditions
 from fleet.kit.app_engine import AppEngine, Conditions
 from fleet.kit.backup import stores
 from fleet.kit.backup.outcome import backed_up, newest
@@ -77,7 +78,7 @@ class EtcdEngine(AppEngine[Etcd]):
     def conditions(self, observation: EtcdObservation, last_backup: LastBackup | None) -> Conditions:
         return (
             *_backup_conditions(observation, last_backup),
-            *adoption.conditions(observation, encrypt.pending(observation)),
+            *conditions(observation, encrypt.pending(observation)),
         )
 
 

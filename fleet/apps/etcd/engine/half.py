@@ -19,8 +19,8 @@ from fleet.apps.etcd.engine.observe import (
 from fleet.apps.etcd.engine.protocol import Etcd as Protocol
 from fleet.apps.etcd.engine.protocol import Refused, Unreachable
 from fleet.apps.etcd.engine.secrets import authorities, certificates_as_found, own_pair
-from fleet.apps.etcd.kept import labels
 from fleet.apps.etcd.spec import Etcd
+from fleet.kit.adoption.template import adopted_labels
 from fleet.kit.app_engine import ask_members
 from fleet.kit.certificates import Pair, client_context, found_context
 from fleet.kit.engine import Allowed, Connector, Done, Progress
@@ -87,7 +87,7 @@ class EtcdHalf:
 async def observe(app: Etcd, world: World, etcd: Protocol | None) -> EtcdObservation:
     """Ask every member how it is, and then one of a majority who the members are: within a few seconds. `etcd` is None
     while there are no credentials to ask with."""
-    blank = make_observation(app, world, ledger_in(app, world, labels(app)))
+    blank = make_observation(app, world, ledger_in(app, world, adopted_labels(app)))
     return blank if etcd is None else await ask_members(EtcdHalf(), etcd, blank)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.apps.etcd.engine.adoption import late
 from fleet.apps.etcd.engine.observe import EtcdObservation, alarms_of, is_crowded, members_of
 from fleet.apps.etcd.spec import Etcd
+from fleet.kit.adoption.convergence import late
 from fleet.kit.answers import Answers
 from fleet.kit.decide.join import admit_members
 from fleet.kit.decide.leave import scale_in

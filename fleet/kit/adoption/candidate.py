@@ -1,0 +1,106 @@
+"""What members answered, checked and made into the app that they could be: the same for every engine. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from fleet.errors import ConfigurationError
+from fleet.kit.adoption.describe import container_of, describe_adoption
+from fleet.kit.adoption.discovery import Candidate, Member
+from fleet.kit.adoption.hold import is_updating
+from fleet.kit.adoption.managers import claimed_by, list_managers
+from fleet.kit.adoption.rules import AdoptionRules
+from fleet.kit.adoption.surroundings import Object, Surroundings, beside, whereabouts
+from fleet.kit.adoption.unmanaged import unsaid
+from fleet.kit.app_type import AppType
+from fleet.kit.driver import Problem
+from fleet.kit.names import AdoptedNames
+from fleet.model.app import App
+from fleet.model.resource import Options
+from fleet.model.types import release
+
+A = TypeVar("A", bound=App)
+L = TypeVar("L", bound=AdoptedNames)
+
+
+def check_objects(found: Object) -> Problem | None:
+    """Say what a StatefulSet says against it, before anybody is asked."""
+    own = found["metadata"]
+    if whose := claimed_by(found):
+        return Problem("owner", f"it belongs to {whose} already")
+    if owner := next((owner for owner in own.get("ownerReferences") or () if owner.get("controller")), None):
+        return Problem(
+            "owner",
+            f"it is run by {owner['kind']} {owner['name']}, whose operator would undo what ours does",
+            f"stop that operator and delete the {owner['kind']} with --cascade=orphan first",
+        )
+    if is_updating(found):
+        return Problem("update", "it has pods of two revisions", "finish that update first")
+    return None
+
+
+def check_answers(pods: Iterable[str], identities: Mapping[str, str]) -> Problem | None:
+    """Say that not all members answered, or not as members of one cluster. `identities` are by pod, as they said."""
+    if silent := [pod for pod in pods if pod not in identities]:
+        return Problem("members", f"{', '.join(silent)} could not be asked, so it is not certain what they are")
+    if len(set(identities.values())) > 1:
+        told = ", ".join(f"{pod} of {identity}" for pod, identity in sorted(identities.items()))
+        return Problem("identity", f"its pods are members of different clusters: {told}")
+    return None
+
+
+def check_versions(app_type: AppType[Any], versions: Iterable[str]) -> Problem | None:
+    """Say that members run what no release of fleet knows, or two series at once."""
+    series, known = {version: _series(app_type, version) for version in versions}, app_type.versions.series
+    if unknown := sorted(version for version, of in series.items() if of not in known):
+        return Problem("version", f"{app_type.name} {', '.join(unknown)} runs, and fleet knows {', '.join(known)}")
+    if len(set(series.values())) > 1:
+        return Problem("version", "its members run two versions", "finish that upgrade first")
+    return None
+
+
+def make_candidate(
+    rules: AdoptionRules[A, L],
+    found: Object,
+    around: Surroundings,
+    layout: L,
+    *,
+    port: int,
+    identity: str,
+    members: Sequence[Member],
+) -> Candidate | Problem:
+    """Return the app that members of one cluster could be, or why there can be none. `port` is theirs for clients."""
+    kept: list[str] = []
+    usual = rules.app_type.app.port
+    version = min((member.version for member in members), key=release)
+    try:
+        fields = rules.describe(found, layout, around.claims, kept)
+        adopt = describe_adoption(found, around, layout.sets[""], port=port, usual=usual, identity=identity)
+        adoption = Options(adopt=adopt)
+        app = _make_app(rules, found, layout, fields={**fields, "opts": adoption}, version=version, kept=kept)
+    except ConfigurationError as problem:
+        return Problem(problem.field or "spec", problem.message, problem.hint)
+    facts = {**rules.list_facts(app, layout), **whereabouts(found, around)}
+    all_kept = (*kept, *beside(found, around, app))
+    return Candidate(app, identity, version, tuple(members), facts, all_kept, list_managers(found))
+
+
+def _make_app(
+    rules: AdoptionRules[A, L], found: Object, layout: L, *, fields: dict[str, Any], version: str, kept: list[str]
+) -> A:
+    own, adopted, app_type = found["metadata"], layout.sets[""], rules.app_type
+    image = container_of(found, adopted)["image"]
+    named: dict[str, Any] = {"namespace": own["namespace"], "version": version}
+    if image != app_type.image(app_type.app(own["name"], **named), {}):
+        fields["image"] = image
+    secrets = rules.list_secrets(layout)
+    kept += unsaid(found, adopted.container, adopted.claim, prefix=rules.prefix, secrets=secrets)
+    return app_type.app(own["name"], **named, **fields)
+
+
+def _series(app_type: AppType[Any], version: str) -> str:
+    try:
+        return app_type.versions.series_of(version)
+    except ValueError:
+        return version

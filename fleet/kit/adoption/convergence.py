@@ -1,0 +1,96 @@
+"""How far members that were taken over have become members as any other: as they were found, on the way, all. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from fleet.kit import names
+from fleet.kit.adoption.managers import spec_managers, template_managers
+from fleet.kit.observation import Observation
+from fleet.kit.roll import under_way
+from fleet.kit.step import Decision, blocked
+from fleet.kit.world import Object, template_of
+
+
+class Pending(NamedTuple):
+    """What else comes with a restart, and when: `NextRoll`, or the reason why it is another time."""
+
+    reason: str
+    words: str
+
+
+def conditions(
+    observation: Observation[Any], pending: Pending | None = None, *, reads_files: bool = True
+) -> tuple[tuple[str, str, str, str], ...]:
+    """Return `Adopted`, and what is still to come with the next restart, as type, status, reason and message.
+
+    `pending` is what comes beside labels and files; `reads_files` whether members read files of the app's then.
+    """
+    found, ledger = observation.stateful_set, observation.ledger
+    adopted = names.adopted_sets(observation.app).get(observation.role.name)
+    if observation.app.adoption is None:
+        return ()
+    if adopted is None or found is None or ledger is None or not ledger.identity:
+        return (("Adopted", "False", "NotTaken", "nothing was taken over or changed"),)
+    others = spec_managers(found)
+    also = f"; fields of it are still managed by {', '.join(others)}" if others else ""
+    taken = f"StatefulSet {adopted.stateful_set} is run as it was found, cluster {ledger.identity}{also}"
+    return (("Adopted", "True", "TakenOver", taken), _converged(observation, found, pending, reads_files=reads_files))
+
+
+def as_found(observation: Observation[Any]) -> bool:
+    """Whether members are still set up by what was found: no roll since, so they do not read our files.
+
+    What was given back before may carry a mark of ours from then.
+    """
+    found, adopted = observation.stateful_set, names.adopted_sets(observation.app).get(observation.role.name)
+    return adopted is not None and found is not None and template_of(found) == adopted.baseline.get("mark", "")
+
+
+def late(observation: Observation[Any]) -> list[str]:
+    """Return the pods that are still as they were found, while the first roll goes through the others."""
+    adopted = names.adopted_sets(observation.app).get(observation.role.name)
+    if adopted is None:
+        return []
+    mark, pods = adopted.baseline.get("mark", ""), {pod: observation.world.pod(pod) for pod in observation.pods}
+    return [pod for pod, found in pods.items() if found is not None and template_of(found) == mark]
+
+
+def changes_over(observation: Observation[Any]) -> bool:
+    """Whether a pod that is made now may be made as others had it: then nobody can join."""
+    found = observation.stateful_set
+    return (
+        observation.role.name in names.adopted_sets(observation.app)
+        and found is not None
+        and (bool(late(observation)) or under_way(found))
+    )
+
+
+def owned_by_others(observation: Observation[Any]) -> Decision | None:
+    """Refuse the first roll, which changes the template, while that is somebody else's."""
+    theirs = template_managers(observation.stateful_set) if observation.stateful_set else ()
+    if not theirs:
+        return None
+    return blocked(
+        "ManagedByOthers",
+        f"members must restart with another template, which is managed by {', '.join(theirs)}; it is changed "
+        f"when git says take_from={list(theirs)}",
+    )
+
+
+def _converged(
+    observation: Observation[Any], found: Object, pending: Pending | None, *, reads_files: bool
+) -> tuple[str, str, str, str]:
+    current = template_of(found)
+    behind = [
+        pod for pod in observation.pods if as_found(observation) or template_of(observation.world.pod(pod)) != current
+    ]
+    if not behind and pending is None:
+        files = "members read the operator's files, and " if reads_files else ""
+        return ("Converged", "True", "Rolled", f"{files}pods carry the app's labels")
+    if not behind and pending is not None and pending.reason != "NextRoll":
+        return ("Converged", "False", *pending)
+    files = "; members read files instead of flags, which members that join need" if reads_files else ""
+    labels = f"pods get the app's labels{files}"
+    waits = "; ".join([*([labels] if behind else []), *([pending.words] if pending else [])])
+    return ("Converged", "False", "NextRoll", f"at the next roll (`fleet roll {observation.app.name}`): {waits}")
