@@ -42,7 +42,15 @@ Concerns = Mapping[Concern, Sequence[Look]]
 
 def decide(concerns: Concerns, at_rest: Decision) -> Decision:
     """`at_rest`: what is said when all are satisfied."""
-    return first(look for concern in Concern for look in concerns.get(concern, ())) or at_rest
+    return diagnose(concerns, at_rest)[1]
+
+
+def diagnose(concerns: Concerns, at_rest: Decision) -> tuple[Concern | None, Decision]:
+    """Return the decision with the concern that it is about; None with `at_rest`, when all are satisfied."""
+    for concern in Concern:
+        if (decision := first(concerns.get(concern, ()))) is not None:
+            return concern, decision
+    return None, at_rest
 
 
 def first(looks: Iterable[Look]) -> Decision | None:
