@@ -18,6 +18,7 @@ PROGRAMS = frozenset({OPERATOR, "fleet-serve", "fleet-agent"})  # each has a Lea
 STACK = f"{GROUP}/stack"  # the label of an object with the stack that owns it
 APP = f"{GROUP}/app"  # the label of an object that an app's operator makes, with the app's name
 APP_TYPES = f"{GROUP}/app-types"  # the annotation of the operator's Lease with the types that it knows
+EXPLAIN = f"{GROUP}/explain"  # the annotation with which `fleet explain` asks, and the operator says what it answers
 NAME = f"{GROUP}/name"  # the label of a custom resource with the name in git of an app that was renamed there
 
 

@@ -16,9 +16,10 @@ from fleet.kit.engine import Engine
 from fleet.kit.permissions import DEFAULT, Permissions
 from fleet.kit.plain.engine import PlainEngine
 from fleet.kube.runtime import Controller, Lease, Operator, Watch
-from fleet.kube.runtime.handlers import label
+from fleet.kube.runtime.handlers import generation_changed, label
 from fleet.names import APP_TYPES, GROUP
 from fleet_operator.core import kinds
+from fleet_operator.core.explain import is_question
 from fleet_operator.core.reconcile import Reconciler
 
 NAME = "fleet-operator"
@@ -79,7 +80,8 @@ def operator(
     loaded = engines(images, permissions)
     if lease is not None:
         lease = replace(lease, annotations={APP_TYPES: describe_engines(loaded)})
-    return Operator(NAME, [_controller(engine, namespace) for engine in loaded], lease=lease, metrics=metrics)
+    controllers = [_controller(engine, Reconciler(engine, images, permissions), namespace) for engine in loaded]
+    return Operator(NAME, controllers, lease=lease, metrics=metrics)
 
 
 def describe_engines(loaded: Sequence[Engine[Any, Any]]) -> str:
@@ -89,7 +91,7 @@ def describe_engines(loaded: Sequence[Engine[Any, Any]]) -> str:
     return json.dumps(types, sort_keys=True, separators=(",", ":"))
 
 
-def _controller(engine: Engine[Any, Any], namespace: str) -> Controller:
+def _controller(engine: Engine[Any, Any], reconciler: Reconciler, namespace: str) -> Controller:
     kind, group = engine.app.kind(), engine.app.api_group
     ours = {"fleet.dev/kind": kind}  # on all that we make, and on what we took over
     children = tuple(Watch(resource, label("fleet.dev/app"), labels=ours) for resource in kinds.CHILDREN)
@@ -97,8 +99,9 @@ def _controller(engine: Engine[Any, Any], namespace: str) -> Controller:
     return Controller(
         kind.lower() if group == GROUP else f"{kind.lower()}.{group}",
         engine.resource,
-        Reconciler(engine),
+        reconciler,
         watches=(*children, nodes),
+        when=lambda change: generation_changed(change) or is_question(change),
         namespace=namespace,
         per_namespace=True,
         seconds=180.0,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from fleet.errors import AccessError, ConfigurationError, FleetError
 from fleet.kit.engine import Engine, Report
-from fleet.kit.order import decide
+from fleet.kit.order import diagnose
+from fleet.kit.permissions import DEFAULT, Permissions
 from fleet.kit.report import LONGEST, known_backup, status
 from fleet.kit.step import Decision, NotYetError, Object, State, blocked
 from fleet.kit.volumes import known_hosts
@@ -18,6 +19,7 @@ from fleet.kit.world import World, is_leaving, when
 from fleet.kube.runtime import NoRightsError, NotLeadingError, Request, Result, TerminalError
 from fleet_operator.core import kinds
 from fleet_operator.core.execute import Unapplied, attach, execute
+from fleet_operator.core.explain import Explanations
 from fleet_operator.core.foreign import foreign
 from fleet_operator.core.keys import unseen
 from fleet_operator.core.outlive import outlived
@@ -34,15 +36,21 @@ log = logging.getLogger(__name__)
 
 
 class Reconciler:
-    """`Reconciler(engine)` is the reconcile function of the engine's controller."""
+    """`Reconciler(engine, images)` is the reconcile function of the engine's controller. `images` and `permissions` are
+    those that the engine was made with, as explanations say.
+    """
 
-    def __init__(self, engine: Engine[Any, Any]) -> None:
+    def __init__(
+        self, engine: Engine[Any, Any], images: Mapping[str, str] | None = None, permissions: Permissions = DEFAULT
+    ) -> None:
         self.engine = engine
+        self._explanations = Explanations(engine, images or {}, permissions)
 
     async def __call__(self, request: Request) -> Result | None:
         manifest = request.object
         if manifest is None:
             await self.engine.forget(request.name)
+            self._explanations.forget(request.name)
             return None
         try:
             return await self._look(request, manifest)
@@ -96,23 +104,22 @@ class Reconciler:
             return Result(decision.after)
         seen = await engine.observe(app, self._world(request, others))
         refused += [] if paused else await attach(request, engine.attachments(seen))
-        refused_for = unattached_for(manifest, _now())
-        for refusal in refused:
-            if is_lasting(refusal, refused_for):
-                request.event("Refused", str(refusal), warning=True)
-        decision = as_attached(decide(engine.concerns(seen), engine.at_rest(seen)), refused, refused_for)
+        decision = self._decide(request, manifest, seen, refused)
         report = as_refused(engine.report(seen, known_backup(manifest)), refused)
         await self._report(request, manifest, as_tried(decision, request.attempt), report, app.endpoint)
+        await self._explanations.answer(request, app)
         if paused:
             return Result(10.0)
         try:
             await execute(request, engine, seen, decision.steps)
         except NotOursError as theirs:
+            self._explanations.note_error(request.name, theirs.message)
             decision = blocked("NotOurs", str(theirs))
             request.event(decision.reason, decision.message, warning=True)
             await self._report(request, manifest, decision, report, app.endpoint)
             return Result(decision.after)
         except NotYetError as later:
+            self._explanations.note_error(request.name, later.message)
             waiting = Decision(decision.state, decision.reason, f"{decision.message}: {later.message}")
             await self._report(request, manifest, waiting, report, app.endpoint)
             return Result(1.0)
@@ -121,12 +128,23 @@ class Reconciler:
         except FleetError as failed:
             log.info("%s: %s: %s", request.name, decision.reason, failed)
             problem = failed
+            self._explanations.note_error(request.name, failed.message)
             decision = as_tried(decision, request.attempt + 1, failed)
         if problem is not None:
             request.event(f"{decision.reason}Failed", str(problem), warning=True)
             await self._report(request, manifest, decision, report, app.endpoint)
             raise problem
         return Result(decision.after)
+
+    def _decide(self, request: Request, manifest: dict[str, Any], seen: Any, refused: Sequence[Unapplied]) -> Decision:
+        """Return what is decided of what was observed, and keep it for those who ask why."""
+        refused_for = unattached_for(manifest, _now())
+        for refusal in refused:
+            if is_lasting(refusal, refused_for):
+                request.event("Refused", str(refusal), warning=True)
+        concern, decision = diagnose(self.engine.concerns(seen), self.engine.at_rest(seen))
+        self._explanations.note(request.name, seen, concern, decision, "; ".join(map(str, refused)))
+        return as_attached(decision, refused, refused_for)
 
     async def _end(self, request: Request, manifest: dict[str, Any], app: Any) -> Result | None:
         if not has_finalizer(manifest):
