@@ -55,6 +55,10 @@ COMMANDS = {
     "disconnect": ("fleet.cli.commands.disconnect:disconnect", "Give an app back: it runs on, and is fleet's no more."),
     "roll": ("fleet.cli.commands.roll:roll", "Restart every member of an app once, one at a time."),
     "connect": ("fleet.cli.commands.connect:connect", "Open an app's own client, or say how programs connect."),
+    "explain": (
+        "fleet.cli.commands.explain:explain",
+        "What the operator saw of an app, what it decided, and what it waits for.",
+    ),
     "backup": ("fleet.cli.commands.backup:backup", "Make a backup of an app now, or list those that are known."),
     "operator": (
         "fleet.cli.commands.operator:operator",

@@ -82,13 +82,16 @@ class AppQuery:
     namespace: str = ""  # "" for all
 
 
-def app_options(command: F) -> F:
-    """Add APP, and --cluster, --context, --stack and --namespace: the command gets them as its argument `query`."""
+def app_options(command: F, *, required: bool = True) -> F:
+    """Add APP, and --cluster, --context, --stack and --namespace: the command gets them as its argument `query`.
+
+    Where APP is not `required` and not given, its name is "".
+    """
 
     @wraps(command)
     def with_query(
         *,
-        name: str,
+        name: str | None,
         cluster: str | None,
         context: str | None,
         kubeconfig: Path | None,
@@ -96,7 +99,7 @@ def app_options(command: F) -> F:
         namespace: str,
         **rest: Any,
     ) -> Any:
-        return command(AppQuery(name, cluster, context, kubeconfig, stack, namespace), **rest)
+        return command(AppQuery(name or "", cluster, context, kubeconfig, stack, namespace), **rest)
 
     wrapped: Any = with_query
     for option in (
@@ -105,7 +108,7 @@ def app_options(command: F) -> F:
         click.option("--cluster", metavar="NAME", help="The cluster, if there are apps of that name in several."),
         click.option("--stack", metavar="NAME", help="The stack that it is from."),
         click.option("-n", "--namespace", default="", metavar="NAME", help="The namespace that it is in."),
-        click.argument("name", metavar="APP"),
+        click.argument("name", metavar="APP" if required else "[APP]", required=required),
     ):
         wrapped = option(wrapped)
     return cast("F", wrapped)

@@ -56,6 +56,7 @@ def answers(path: Path, line: str, shell: str = "bash") -> list[str]:
         ("fleet render --stack b", ["billing"]),
         ("fleet render --cluster ", ["eu-1", "us-1"]),
         ("fleet cluster check e", ["eu-1"]),
+        ("fleet explain registry --cluster ", ["eu-1", "us-1"]),
         ("fleet cluster remove ", ["eu-1", "us-1"]),
         ("fleet cluster add x --context ", ["kind-a", "kind-b"]),
         ("fleet cluster list --ch", ["--check"]),
