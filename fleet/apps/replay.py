@@ -14,11 +14,13 @@ from typing import Any
 
 from fleet.apps.registry import driver, find_module
 from fleet.errors import FleetError, NotFoundError
+from fleet.kit.app_type import AppType
 from fleet.kit.engine import Engine
 from fleet.kit.explain import describe_decision, explain
 from fleet.kit.observation import Observation
 from fleet.kit.order import diagnose
 from fleet.kit.permissions import Permissions
+from fleet.kit.plain.engine import PlainEngine
 from fleet.kit.record import RecordError, list_classes, read_observation
 
 
@@ -47,7 +49,7 @@ def load_engine(setup: Mapping[str, Any]) -> Engine[Any, Any]:
     """Return the acting half of an app type, set up as a record says."""
     kind, group = str(setup["kind"]), str(setup["group"])
     known = driver(kind, group)
-    if known is None or not known.engine:
+    if known is None or not (known.engine or isinstance(known, AppType)):
         raise NotFoundError(
             f"there is no app type {kind[:60]} of {group[:60]} here that decides",
             hint="install the package that has it; `fleet operator status` says which ones a cluster's operator has",
@@ -59,10 +61,11 @@ def load_engine(setup: Mapping[str, Any]) -> Engine[Any, Any]:
         allowed = Permissions(**{name: tuple(map(str, patterns)) for name, patterns in permissions.items()})
     except TypeError as error:
         raise RecordError("its permissions are not those of this release") from error
+    named = {str(program): str(image) for program, image in images.items()}
     module, _, name = known.engine.partition(":")
-    engine: Engine[Any, Any] = getattr(import_module(module), name)(
-        {str(program): str(image) for program, image in images.items()}, allowed
-    )
+    if not module and isinstance(known, AppType):
+        return PlainEngine(known, named, allowed)
+    engine: Engine[Any, Any] = getattr(import_module(module), name)(named, allowed)
     return engine
 
 

@@ -39,7 +39,7 @@ PUBLIC_ARGUMENTS = ("pod", "member")  # of requests to the engine; others may be
 
 def explain(observation: Observation[Any], concern: Concern | None, decision: Decision) -> dict[str, Any]:
     """Return what is said of a decision. `concern` is the one that decided; None if all were satisfied."""
-    roles = list_roles(observation)
+    roles = list(observation.roles)
     asked = list(Concern)[: list(Concern).index(concern)] if concern is not None else list(Concern)
     ledger = observation.ledger
     return {
@@ -55,11 +55,6 @@ def explain(observation: Observation[Any], concern: Concern | None, decision: De
         "satisfied": [one.name for one in asked],
         "waits": [{"name": name, "why": why} for name, why in _list_waits(roles, decision)],
     }
-
-
-def list_roles(observation: Observation[Any]) -> list[Observation[Any]]:
-    """Return the observations of all roles of an app, the first one's first."""
-    return [observation, *getattr(observation, "others", ())]
 
 
 def describe_step(step: Step) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import gzip
 import json
 from base64 import b64encode
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -31,7 +32,13 @@ from fleet.kit.record import (
     redact_texts,
     write_observation,
 )
+from fleet.kit.step import State
 from fleet.kit.world import secret_data
+from tests.kit.nats import NATS
+from tests.kit.nats import app as nats
+from tests.kit.pair import app as pair
+from tests.kit.plain_cluster import PlainCluster
+from tests.kit.test_plain import PlainPair
 from tests.operator.etcd.observations import IMAGES, Drawing, app, keys
 
 SPECS: dict[str, dict[str, Any]] = {
@@ -91,6 +98,38 @@ def test_what_is_read_is_what_was_written_but_for_secrets() -> None:
         assert again.world.objects[kind] == seen.world.objects[kind]
     assert (again.world.nodes, again.world.now) == (seen.world.nodes, seen.world.now)
     assert again.world.objects["Secret"].keys() == seen.world.objects["Secret"].keys()
+
+
+def test_the_roles_of_an_app_share_what_its_cluster_holds_also_when_they_are_read() -> None:
+    seen = Drawing().seen()
+    both = replace(seen, others=(replace(seen, role=replace(seen.role, name="proxy", votes=False)),))
+    data = json.loads(json.dumps(write_observation(both)))
+    again = read_observation(data, list_classes(*CLASSES))
+    assert len(data["shared"]) == 2
+    assert again.others[0].world is again.world and again.others[0].role.name == "proxy"
+    assert [role.role.name for role in again.roles] == ["", "proxy"]
+
+
+@pytest.mark.parametrize("spec", [nats(), pair()], ids=["one role", "two roles"])
+def test_each_decision_in_the_life_of_another_type_is_made_again(spec: Any) -> None:
+    cluster = PlainCluster(NATS if spec.kind() == "Nats" else PlainPair(), spec)
+    classes = list_classes("fleet.kit", type(spec).__module__)
+    recorded = 0
+    for members in (3, 5, 3):
+        cluster.wants(**({"members": members} if spec.kind() == "Nats" else {}))
+        for _ in range(40):
+            decision = cluster.reconcile()
+            text = json.dumps(write_observation(cluster.observed))
+            again = read_observation(json.loads(text), classes)
+            concern, replayed = diagnose(cluster.engine.concerns(again), cluster.engine.at_rest(again))
+            assert describe_decision(replayed) == describe_decision(decision)
+            assert (
+                explain(again, concern, replayed)["members"] == explain(cluster.observed, concern, decision)["members"]
+            )
+            recorded += 1
+            if decision.state is State.OK:
+                break
+    assert recorded > 5
 
 
 def test_an_adopted_app_keeps_its_layout_in_a_record() -> None:
