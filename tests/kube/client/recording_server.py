@@ -20,6 +20,13 @@ from fleet.lab.cluster.certificates import LabAuthority
 from fleet.lab.programs.binaries import Binaries
 from fleet.lab.spec import KUBERNETES
 
+PODS = {"name": "pods", "namespaced": True, "kind": "Pod", "verbs": ["get"]}
+READ_FIRST: dict[str, Any] = {  # what kubectl reads before it runs a command in the pod p
+    "/api": {"kind": "APIVersions", "versions": ["v1"]},
+    "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": []},
+    "/api/v1": {"kind": "APIResourceList", "groupVersion": "v1", "resources": [PODS]},
+    "/api/v1/namespaces/n/pods/p": {"kind": "Pod", "apiVersion": "v1", "spec": {"containers": [{"name": "c"}]}},
+}
 TELLING = ("authorization", "impersonate-")  # headers that say who asks, or in whose name
 
 
@@ -43,6 +50,7 @@ class Recording:
     status: int = 307
     requests: list[tuple[str, str, Identity, bytes]] = field(default_factory=list)
     encodings: list[str | None] = field(default_factory=list)  # in which each request lets the server answer
+    handshakes: list[Identity] = field(default_factory=list)  # of the requests that ask for a websocket
 
     @property
     def address(self) -> str:
@@ -74,10 +82,14 @@ def recording(authority: LabAuthority, **options: Any) -> Iterator[Recording]:
             identity = Identity(recorded.port, tuple(told), common, names.get(self.connection.fileno()))
             recorded.requests.append((self.command, self.path, identity, body))
             recorded.encodings.append(self.headers.get("Accept-Encoding"))
+            if self.headers.get("Upgrade", "").lower() == "websocket":
+                recorded.handshakes.append(identity)
             if self.headers.get("Authorization", "").partition(" ")[2] in recorded.refused:
                 return self.say(401, b'{"kind":"Status","message":"Unauthorized"}')
             if recorded.sends_on:
                 return self.say(recorded.status, b"", {"Location": recorded.sends_on + self.path})
+            if document := READ_FIRST.get(self.path.partition("?")[0]):
+                return self.say(200, json.dumps(document).encode())
             return self.say(200, b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"1"}}}\n')
 
         def say(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:

@@ -24,6 +24,7 @@ from tests.kube.client.recording_server import Identity, Recording, config, data
 from tests.kube.client.tunnel import tunnels
 
 WATCH = "/api/v1/namespaces/n/configmaps?watch=1"
+COMMAND = "/api/v1/namespaces/n/pods/p/exec?command=a&container=c&stdout=true"
 OBJECT = "/api/v1/namespaces/n/configmaps/a"
 EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never"}
 
@@ -254,7 +255,8 @@ def test_every_request_is_made_as_kubectl_makes_it_or_none_is(
         assert not original, problem
     ours = [identity for server in two for identity in server.identities]
     assert ours == original * len(ours), "none is made otherwise"
-    assert len(ours) == (4 if original else 0), "a read, a write, a watch, and a write of the operator's"
+    assert len(ours) == (REQUESTS if original else 0)
+    assert [identity for server in two for identity in server.handshakes] == original
 
 
 @pytest.mark.parametrize("user", ["", "me:it@"], ids=["", "with a password"])
@@ -278,10 +280,11 @@ def test_every_request_through_a_proxy_is_made_as_kubectl_makes_it(
         assert done.returncode == 0, done.stderr
         monkeypatch.setenv("KUBECONFIG", str(path))
         asyncio.run(_ask())
-    assert two[0].identities == [original] * 5
+    assert two[0].identities == [original] * (1 + REQUESTS)
+    assert two[0].handshakes == [original]
     assert two[1].requests == []
     assert set(proxy.targets) == {f"127.0.0.1:{two[0].port}"}
-    assert len(proxy.targets) == 3, "kubectl, and two clients that keep their tunnel"
+    assert len(proxy.targets) == 4, "kubectl, two clients that keep their tunnel, and a websocket"
     told = [
         {name: value for name, value in headers.items() if "auth" in name or "imp" in name} for headers in proxy.headers
     ]
@@ -304,17 +307,23 @@ def test_answers_to_reads_may_be_compressed_where_those_to_kubectl_may(
     assert two[0].encodings == [None if disabled else "gzip"] * 2
 
 
+REQUESTS = 6  # of `_ask`: a read, a write, a watch, a command in a pod and why not, and a write of the operator's
+
+
 async def _ask() -> None:
     async with Client.of(None, "ctx") as client:
         await client.request("GET", "/version")
         await client.request("PATCH", OBJECT, body={})
         async with client.stream(WATCH, silence=5) as body:
             await body.read()
+        with pytest.raises(FleetError, match="HTTP 200"):  # no websocket; the client then asks for the reason
+            async with client.websocket(COMMAND, ["v5.channel.k8s.io"]):
+                pass
     async with GuardedClient.of(None, "ctx") as client:
         await client.request("PATCH", OBJECT, body={})
 
 
-def test_a_watch_is_made_in_the_name_of_the_account_as_reads_and_writes_are(
+def test_watches_and_commands_are_made_in_the_name_of_the_account_as_reads_and_writes_are(
     tmp_path: Path, authority: LabAuthority, two: tuple[Recording, Recording], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the kubeconfig takes on an identity of its own, of which then nothing is left."""
@@ -324,7 +333,24 @@ def test_a_watch_is_made_in_the_name_of_the_account_as_reads_and_writes_are(
         asyncio.run(_ask())
     account = ("impersonate-user", "system:serviceaccount:tenants:orders")
     expected = Identity(two[0].port, (("authorization", "Bearer abc"), account), "", None)
-    assert two[0].identities == [expected] * 4
+    assert two[0].identities == [expected] * REQUESTS
+    assert two[0].handshakes == [expected]
+
+
+@pytest.mark.parametrize("name", ["token", "as with all", "certificate", "name in the certificate", "plugin"])
+def test_a_command_in_a_pod_is_run_in_the_name_in_which_kubectl_runs_it(
+    tmp_path: Path,
+    authority: LabAuthority,
+    two: tuple[Recording, Recording],
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = CASES[name](Case(tmp_path, authority, two))
+    kubectl("--context=ctx", "--namespace=n", "exec", "p", "-c", "c", "--", "a", KUBECONFIG=path)
+    [original] = two[0].handshakes
+    monkeypatch.setenv("KUBECONFIG", path)
+    asyncio.run(_ask())
+    assert two[0].handshakes == [original] * 2
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
