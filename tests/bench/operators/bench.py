@@ -8,11 +8,12 @@ has no limit and overwhelms the server); no limits on requests; no election; no 
 
 The rate is from the first object that has its status to the last. CPU is that of the operator's process, from its
 start until all objects have their status, and until all members were probed once; `steady` is its share of one core in
-30 s of probes afterwards. These are the same HTTP requests for all three, so the longer the window, the less the
-operators differ. Ours sends them over aiohttp, as the etcd engine that is shipped does, and as Kopf's users would. The
-goal for the CPU with the probes is from the time when ours sent them over a faster client of its own, which the engine
-does not use. Memory is the most it ever had. `bare` only sends the writes: no list, no watch, no probes. The server
-shares the machine's cores.
+30 s of probes afterwards. A probe is the same HTTP request for all three, so the longer the window, the less the
+operators differ: the status of a member of etcd. Ours asks for it by the client of the etcd engine that is shipped,
+which checks every field of the answer; the others by the HTTP client that their users would take (Kopf's is aiohttp),
+and look at one field. The goal for the CPU with the probes is from the time when ours sent them over a faster client of
+its own, which the engine does not use. Memory is the most it ever had. `bare` only sends the writes: no list, no watch,
+no probes. The server shares the machine's cores.
 """
 
 from __future__ import annotations

@@ -1,48 +1,44 @@
 """The benchmark's work with fleet.kube.runtime. See go/main.go: this is the same, line by line.
 
-Probes go over aiohttp with the settings that the shipped etcd engine has, writes over the runtime's own connections
-(`wire`), as in the operator.
+Members are asked by the client that the etcd engine ships, for the status that the operator asks them for; writes go
+over the runtime's own connections, as in the operator.
 
 python -m tests.bench.operators.ours KUBECONFIG CONTEXT NAMESPACE ENGINE INTERVAL
 """
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
-
-import aiohttp
-import orjson
+from urllib.parse import urlsplit
 
 import fleet.kube.runtime as kube
+from fleet.apps.etcd.engine.protocol import Endpoint, Etcd
 
 THINGS = kube.Resource("bench.fleet.dev", "v1", "Thing", "things", namespaced=True)
 CONFIG_MAPS = kube.Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
 
 
 class Engine:
-    """The connections to the engine, opened in the loop that uses them (as `fleet.apps.etcd.engine.protocol`)."""
+    """The shipped client of members, opened in the loop that uses it. All members are at one address here."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
-        self._session: aiohttp.ClientSession | None = None
+        parts = urlsplit(url)
+        self._address = (str(parts.hostname), int(parts.port or 0))
+        self._etcd: Etcd | None = None
 
     async def count_healthy(self, name: kube.Name, members: int) -> int:
-        if self._session is None:
-            connector = aiohttp.TCPConnector(ssl=False, limit=0, keepalive_timeout=60.0)
-            self._session = aiohttp.ClientSession(
-                self._url, connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
-            )
-        found = 0
+        if self._etcd is None:
+            self._etcd = await Etcd(None).__aenter__()
+        healthy = 0
         for member in range(members):
-            path, forever = f"/{name.namespace}/{name.name}/{member}", aiohttp.ClientTimeout(total=None)
-            async with (
-                asyncio.timeout(2.0),
-                self._session.get(path, allow_redirects=False, timeout=forever) as answer,
-            ):
-                found += bool(orjson.loads(await answer.read())["healthy"])
-        return found
+            status = await self._etcd.status(Endpoint(*self._address, f"{name.name}-{member}"))
+            healthy += not status.errors
+        return healthy
+
+    async def close(self) -> None:
+        if self._etcd is not None:
+            await self._etcd.close()
 
 
 def main(kubeconfig: str, context: str, namespace: str, engine: str, interval: str) -> None:
@@ -61,7 +57,9 @@ def main(kubeconfig: str, context: str, namespace: str, engine: str, interval: s
         await request.write.status(THINGS, thing, {"text": spec["text"], "healthy": healthy})
         return again
 
-    things = kube.Controller("thing", THINGS, reconcile, owns=(CONFIG_MAPS,), namespace=namespace, workers=16)
+    things = kube.Controller(
+        "thing", THINGS, reconcile, owns=(CONFIG_MAPS,), namespace=namespace, workers=16, at_end=probes.close
+    )
     kube.Operator("fleet", [things]).main(Path(kubeconfig), context)
 
 

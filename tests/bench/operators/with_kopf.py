@@ -67,11 +67,11 @@ async def make(body: Any, spec: Any, name: str, namespace: str, patch: Any, **_:
 
 
 @kopf.timer(*KIND, interval=float(INTERVAL), initial_delay=float(INTERVAL))
-async def probe(spec: Any, status: Any, name: str, namespace: str, patch: Any, **_: Any) -> None:
+async def probe(spec: Any, status: Any, patch: Any, **_: Any) -> None:
     healthy = 0
-    for member in range(spec["members"]):
-        async with sessions["engine"].get(f"/{namespace}/{name}/{member}") as answer:
-            healthy += bool(json.loads(await answer.read())["healthy"])
+    for _member in range(spec["members"]):
+        async with sessions["engine"].post("/v3/maintenance/status", data=b"{}") as answer:
+            healthy += not json.loads(await answer.read()).get("errors")
     if status.get("healthy") != healthy:
         patch.status["healthy"] = healthy
 

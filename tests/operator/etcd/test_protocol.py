@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+import fleet.kube.runtime as kube
 from fleet.apps.etcd.engine.protocol import Alarm, Endpoint, Etcd, Member, Refused, Unreachable
 from fleet.kit.certificates import Authority, client_context
+from tests.bench.operators import engine, ours
 from tests.operator.etcd.processes import VERSIONS, EtcdCluster, eventually, leader, programs
 
 
@@ -351,3 +353,29 @@ def test_a_full_member_takes_writes_again_after_compaction_and_defragmentation(v
             await etcd.put(member, "key", "value")
 
         cluster.talk(work)
+
+
+def test_the_benchmark_of_operators_asks_members_by_this_client() -> None:
+    """So that its figures are of what ships."""
+    requests: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while head := await reader.readuntil(b"\r\n\r\n"):
+            requests.append(head + await reader.readexactly(len(engine.QUESTION)))
+            writer.write(engine.HEAD % (len(engine.STATUS), engine.STATUS))
+
+    async def work() -> int:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with server, Etcd(None) as etcd:
+            status = await etcd.status(Endpoint("127.0.0.1", port, "a-0"))
+            assert status.leads and not status.errors
+            probes = ours.Engine(f"http://127.0.0.1:{port}")
+            healthy = await probes.count_healthy(kube.Name("things", "a"), 3)
+            assert isinstance(probes._etcd, Etcd)
+            await probes.close()
+        return healthy
+
+    assert asyncio.run(work()) == 3
+    assert len(requests) == 4
+    assert set(requests) == {requests[0]}

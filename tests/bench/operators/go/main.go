@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -154,9 +155,9 @@ func (r *reconciler) tell(ctx context.Context, thing *Thing, status Status) erro
 // probe asks each member whether it is healthy.
 func (r *reconciler) probe(ctx context.Context, thing *Thing) (int, error) {
 	healthy := 0
-	for member := range thing.Spec.Members {
-		url := fmt.Sprintf("%s/%s/%s/%d", r.engine, thing.Namespace, thing.Name, member)
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	for range thing.Spec.Members {
+		url := r.engine + "/v3/maintenance/status"
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}"))
 		if err != nil {
 			return 0, err
 		}
@@ -165,14 +166,14 @@ func (r *reconciler) probe(ctx context.Context, thing *Thing) (int, error) {
 			return 0, err
 		}
 		var answer struct {
-			Healthy bool `json:"healthy"`
+			Errors []string `json:"errors"`
 		}
 		err = json.NewDecoder(response.Body).Decode(&answer)
 		response.Body.Close()
 		if err != nil {
 			return 0, err
 		}
-		if answer.Healthy {
+		if len(answer.Errors) == 0 {
 			healthy++
 		}
 	}
