@@ -19,6 +19,7 @@ from fleet.objects.resource import Resource
 from fleet.version import __version__
 from tests.app_types import QUEUE, installed, write_package
 
+OWN = [engine.app.kind() for engine in engines({})]  # of fleet itself
 ACTING = QUEUE.replace("contract = 1", 'contract = 1\n    engine = "fleet_queue.engine:QueueEngine"')
 ENGINE = """
 from fleet.kit.permissions import Permissions
@@ -47,12 +48,12 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_it_looks_after_the_types_of_fleet_and_of_installed_packages(packages: Path) -> None:
     write_package(packages, text=ACTING, files={"engine.py": ENGINE})
-    etcd, queue = engines({"fleet-operator": "registry.test/fleet:1"})
-    assert isinstance(etcd, EtcdEngine)
-    assert queue.app.kind() == "Queue"
+    loaded = {engine.app.kind(): engine for engine in engines({"fleet-operator": "registry.test/fleet:1"})}
+    assert isinstance(loaded["Etcd"], EtcdEngine)
+    assert list(loaded) == sorted([*OWN, "Queue"])
     program = operator({}, lease=Lease("fleet-system", "fleet-operator"))
-    assert [controller.name for controller in program.controllers] == ["etcd", "queue"]
-    said = describe_engines([etcd, queue])
+    assert [controller.name for controller in program.controllers] == [kind.lower() for kind in loaded]
+    said = describe_engines([loaded["Etcd"], loaded["Queue"]])
     assert json.loads(said) == {"Etcd.fleet.dev": __version__, "Queue.fleet.dev": "1.2.0"}
     assert known_types({"metadata": {"annotations": {APP_TYPES: said}}}) == json.loads(said)
 
@@ -83,7 +84,7 @@ def test_a_type_of_others_that_cannot_be_used_leaves_the_others_an_operator(
 ) -> None:
     write_package(packages, text=text, files={"engine.py": engine})
     with caplog.at_level(logging.ERROR):
-        assert [engine.app.kind() for engine in engines({})] == ["Etcd"]
+        assert [engine.app.kind() for engine in engines({})] == OWN
     assert says in caplog.text
 
 
