@@ -174,6 +174,22 @@ def test_what_containers_print_does_not_reach_git() -> None:
         assert told.apps[0].message in told.message
 
 
+def test_what_other_operators_write_into_their_resources_is_copied() -> None:
+    """A limit that docs/security.md names: whether such a text repeats what a container printed is not known."""
+    said = {"type": "Ready", "status": "False", "reason": "JobFailed", "message": "job printed: login hunter2"}
+    resource = {
+        "apiVersion": "db.example.com/v1",
+        "kind": "Database",
+        "metadata": {"name": "db"},
+        "status": {"conditions": [said]},
+    }
+    seen = object_health(Key("db.example.com", "Database", "shop", "db"), resource, is_app=False)
+    assert seen.message == "job printed: login hunter2" == without_output(seen.message)
+    error = ResourceError(f"eu-1: Database shop/db is degraded: {seen.message}")
+    report = make_report(Result("shop", "eu-1", health="Degraded", objects=(seen,), unhealthy=error), "a" * 40)
+    assert "hunter2" in report.message
+
+
 HOOK = (
     'Exec lifecycle hook ([sh -c login --password=hunter2]) for Container "web" in Pod "web" failed - error: command '
     'exited with 1: hunter2› is wrong, message: "hunter2\\n"'
