@@ -174,7 +174,8 @@ def definition(driver: Driver[Any]) -> dict[str, Any]:
                 "listKind": f"{kind}List",
                 "plural": plural,
                 "singular": kind.lower(),
-                "shortNames": list(driver.meta.short_names),
+                # Never an empty list: servers do not store one, and to apply the file again would be a conflict.
+                **({"shortNames": list(driver.meta.short_names)} if driver.meta.short_names else {}),
                 "categories": ["fleet"],
             },
             "versions": [

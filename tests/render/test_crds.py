@@ -10,10 +10,12 @@ import pytest
 import yaml
 
 from docs.tools.reference.python import apps, describe_app
+from fleet.apps.etcd import DRIVER
 from fleet.apps.registry import driver
 from fleet.cli import run
-from fleet.render.crd import crd_yaml, definitions
+from fleet.render.crd import crd_yaml, definition, definitions
 from tests.app_types import QUEUE, installed, write_package
+from tests.kit.nats import NATS
 
 ROOT = Path(__file__).parent.parent.parent
 SCHEMA = definitions()["fleet.dev_etcds.yaml"]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -31,6 +33,12 @@ def nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[st
 def test_crds_are_as_the_models_are() -> None:
     there = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "crds").glob("*.yaml")}
     assert there == {name: crd_yaml(made) for name, made in definitions().items()}, "run `fleet crds --write crds`"
+
+
+def test_a_type_without_short_names_says_nothing_of_them() -> None:
+    """An empty list is not stored, so that whoever applies the definition next would be told of a conflict."""
+    assert "shortNames" not in definition(NATS)["spec"]["names"]
+    assert definition(DRIVER)["spec"]["names"]["shortNames"] == ["ec"]
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def _select(
     by_name: dict[str, dict[str, object]] = {}
     for definition in every:
         names = definition["spec"]["names"]  # type: ignore[index]
-        for name in (names["kind"].lower(), names["plural"], *names["shortNames"]):
+        for name in (names["kind"].lower(), names["plural"], *names.get("shortNames", ())):
             by_name[name] = definition
     if errors and not all(kind.lower() in by_name for kind in kinds or [""]):
         raise errors[0]
