@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fleet.approval.gate import ApprovalCheck
 from fleet.errors import AccessError, FleetError
@@ -19,7 +19,7 @@ from fleet.evaluate.result import ClusterData
 from fleet.kube.client.client import Client
 from fleet.kube.client.errors import NoRightError
 from fleet.objects.desired import StackCluster
-from fleet.plan import Plan, RepositoryOwnership
+from fleet.plan import Plan
 from fleet.plan.budget import DeletionBudget
 from fleet.plan.drift import drift_error, drift_steps
 from fleet.plan.inventory import Suspension
@@ -27,7 +27,7 @@ from fleet.serve.background import UnexpectedError, run_in_thread
 from fleet.serve.branch import CurrentCommit
 from fleet.serve.bundles import BundlePublisher, PublisherHooks
 from fleet.serve.clusters import ClusterConnections, kinds_of
-from fleet.serve.commits import EvaluatedCommit, FollowedRepository, budget_of, changed_placements
+from fleet.serve.commits import EvaluatedCommit, FollowedRepository, changed_placements
 from fleet.serve.failure import FailedRollouts
 from fleet.serve.options import ServeOptions
 from fleet.serve.queue import LOOK_AGAIN, ReconcileQueue
@@ -35,6 +35,7 @@ from fleet.serve.report.metrics import HealthLog, Metrics, tell_cluster
 from fleet.serve.report.reporter import AgentNews, Reporter
 from fleet.serve.rollout import RolloutTracker
 from fleet.serve.safety import ApplyCheck, DeletionLedger, PartlySeenError
+from fleet.sync.commit import CommitOptions, run_options
 from fleet.sync.options import SyncHooks, SyncOptions
 from fleet.sync.progress import NoProgress
 from fleet.sync.report import sync_word
@@ -115,14 +116,8 @@ class StackReconciler(PublisherHooks):
     async def reconcile(self, current: EvaluatedCommit, target: ClusterTarget) -> None:
         """Sync some stacks of one cluster, and do what follows from each result."""
         hooks = _ServiceHooks(self, current, target)
-        options = SyncOptions(
-            self.options.kubeconfig,
-            wait=False,
-            budget=budget_of(current),
-            accounts=current.files.repository.settings.trust.account,
-            claim=RepositoryOwnership(current.files.identity),
-            lease_seconds=5.0,
-        )
+        flags = CommitOptions(self.options.kubeconfig, wait=False)
+        options = replace(run_options(current.files, flags), lease_seconds=5.0)
         try:
             run = await sync_fleet([target], options, NoProgress(), hooks, revision=current.revision)
         finally:
