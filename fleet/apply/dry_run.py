@@ -15,7 +15,7 @@ from fleet.kube.client.errors import UnansweredError
 from fleet.kube.concurrency import gather
 from fleet.kube.discovery import Discovery
 from fleet.kube.objects import apply, delete
-from fleet.kube.secret_fields import secret_fields_for
+from fleet.kube.openapi import secret_fields_for
 from fleet.objects.desired import Key
 from fleet.objects.redaction import SecretValues
 from fleet.objects.resource import NEVER, Resource

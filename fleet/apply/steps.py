@@ -22,7 +22,7 @@ from fleet.kube.client.errors import UnansweredError, dropped_fields
 from fleet.kube.discovery import resource_of_definition
 from fleet.kube.health.state import has_condition, status_of
 from fleet.kube.objects import apply, delete, get, managers
-from fleet.kube.secret_fields import secret_fields_for
+from fleet.kube.openapi import secret_fields_for
 from fleet.names import MANAGER
 from fleet.objects.redaction import SecretValues
 from fleet.objects.resource import NEVER, Resource

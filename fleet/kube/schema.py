@@ -15,11 +15,11 @@ from base64 import b64decode
 from binascii import Error as NoBase64Error
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
-from fleet.errors import ConfigurationError, FleetError
+from fleet.errors import ConfigurationError
 from fleet.kube.client.client import Client
 from fleet.kube.concurrency import gather
+from fleet.kube.openapi import Document, GroupVersion, openapi_document
 from fleet.objects import fields as paths
 from fleet.objects.compare import parse_quantity
 from fleet.objects.desired import Key
@@ -28,9 +28,7 @@ from fleet.plan import Plan, Step, Verb
 from fleet.suggestion import list_words, suggestion
 from fleet.text import count_noun
 
-GroupVersion = tuple[str, str]
 GroupKind = tuple[str, str]
-Document = Mapping[str, Any]
 DEEPEST = 64  # levels of a manifest that are checked
 MOST = 20  # mistakes of one manifest
 _LONGEST_QUANTITY = 40  # characters of one that another is suggested for
@@ -70,7 +68,6 @@ _INSISTED = {
 }
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _SPACE = re.compile(r"\s+")
-_documents: WeakKeyDictionary[Client, dict[GroupVersion, Document | None]] = WeakKeyDictionary()
 
 
 class Mistake(NamedTuple):
@@ -87,20 +84,6 @@ class _CheckOptions(NamedTuple):
     schemas: Mapping[str, Any]  # by name
     created: bool  # so all of its fields come from the manifest
     defined: bool  # by a CustomResourceDefinition, which the server enforces to the letter
-
-
-async def openapi_document(client: Client, which: GroupVersion) -> Document | None:
-    """Return the schemas of a group and version, read once per client; None if the server does not give them."""
-    documents = _documents.setdefault(client, {})
-    if which not in documents:
-        group, version = which
-        path = f"/openapi/v3/apis/{group}/{version}" if group else f"/openapi/v3/api/{version}"
-        try:
-            answer = await client.request("GET", path, expect=(404,))
-        except FleetError:
-            return None
-        documents[which] = answer.body if answer.status == 200 and isinstance(answer.body, dict) else None
-    return documents[which]
 
 
 async def schema_error(client: Client, plan: Plan, changing: Iterable[GroupKind] = ()) -> ConfigurationError | None:

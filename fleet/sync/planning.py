@@ -21,7 +21,7 @@ from fleet.errors import AccessError, ConfigurationError, ConflictError, FleetEr
 from fleet.kube.client.client import Client, impersonate
 from fleet.kube.discovery import Discovery
 from fleet.kube.live import Live
-from fleet.kube.secret_fields import read_secret_fields
+from fleet.kube.openapi import read_secret_fields
 from fleet.objects.desired import Desired, Key
 from fleet.objects.redaction import declared_secrecy
 from fleet.plan import (

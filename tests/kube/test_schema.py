@@ -9,6 +9,7 @@ import pytest
 
 from fleet.kube import schema
 from fleet.kube.client.client import Client
+from fleet.kube.openapi import openapi_document
 from fleet.objects.desired import Key
 from fleet.testing import Cluster
 from tests.kube.with_client import connected
@@ -103,7 +104,7 @@ WRONG = [
 
 async def _known(client: Client, manifest: dict[str, Any]) -> list[schema.Mistake]:
     key = Key.of(manifest)
-    found = await schema.openapi_document(client, (key.group, manifest["apiVersion"].rpartition("/")[2]))
+    found = await openapi_document(client, (key.group, manifest["apiVersion"].rpartition("/")[2]))
     assert found is not None
     return schema.find_mistakes(key, manifest, found, created=True)
 
@@ -201,7 +202,7 @@ def test_what_is_said_to_be_missing_is_what_the_server_insists_on(cluster: Clust
 
 def test_of_an_object_that_is_there_already_nothing_is_missed(cluster: Cluster) -> None:
     async def look(client: Client) -> list[schema.Mistake]:
-        found = await schema.openapi_document(client, ("apps", "v1"))
+        found = await openapi_document(client, ("apps", "v1"))
         assert found is not None
         wrong = without(deployment(container={"imagePullPolicy": "Allways"}), "spec", "selector")
         return schema.find_mistakes(Key.of(wrong), wrong, found)

@@ -1,21 +1,41 @@
-"""Secret fields of custom kinds, read from the server: its definitions decide, not those in the user's files.
+"""Kinds as a server publishes them (OpenAPI v3): the documents, each read once, and the fields that are secret.
 
-They are read only for kinds of which something is to be shown. If the server does not say which fields of a kind are
-secret, none of them are shown.
+Which fields of a custom kind are secret the server's definitions decide, not those in the user's files. They are read
+only for kinds of which something is to be shown. If the server does not say which fields of a kind are secret, none of
+them are shown.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
+from fleet.errors import FleetError
 from fleet.kube.client.client import Client
 from fleet.kube.concurrency import gather
-from fleet.kube.schema import GroupVersion, openapi_document
 from fleet.objects.compare import is_builtin
 from fleet.objects.redaction import EVERYTHING, Secrecy, Trail, marked_fields
 from fleet.plan.step import Plan, Step
+
+GroupVersion = tuple[str, str]
+Document = Mapping[str, Any]
+_documents: WeakKeyDictionary[Client, dict[GroupVersion, Document | None]] = WeakKeyDictionary()
+
+
+async def openapi_document(client: Client, which: GroupVersion) -> Document | None:
+    """Return the schemas of a group and version, read once per client; None if the server does not give them."""
+    documents = _documents.setdefault(client, {})
+    if which not in documents:
+        group, version = which
+        path = f"/openapi/v3/apis/{group}/{version}" if group else f"/openapi/v3/api/{version}"
+        try:
+            answer = await client.request("GET", path, expect=(404,))
+        except FleetError:
+            return None
+        documents[which] = answer.body if answer.status == 200 and isinstance(answer.body, dict) else None
+    return documents[which]
 
 
 async def read_secret_fields(client: Client, plans: Iterable[Plan]) -> Secrecy:
