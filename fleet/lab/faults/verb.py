@@ -32,6 +32,7 @@ from typing import Annotated, Any
 
 from fleet.errors import ConfigurationError
 from fleet.lab.faults.fault import Fault, Kind, Target, Thing
+from fleet.lab.faults.methods import FaultMethods
 
 API_SERVER = "kube-apiserver"
 RESERVED = frozenset({"name", "cluster", "namespace", "seconds"})  # of every fault: where it is, and for how long
@@ -121,6 +122,14 @@ class FaultVerb:
         hints = typing.get_type_hints(self.make, include_extras=True)
         _, *parameters = inspect.signature(self.make).parameters.values()
         return [_describe(parameter, hints[parameter.name]) for parameter in parameters]
+
+
+@dataclass(frozen=True, slots=True)
+class FaultBuilder(TargetScope, FaultMethods):
+    """A builder of faults of one cluster; pods and volumes without a namespace are in `namespace`."""
+
+    def _use_verb(self, verb: FaultVerb, *arguments: Any, **options: Any) -> Fault:
+        return verb.make(self, *arguments, **options)
 
 
 def _describe(parameter: inspect.Parameter, hint: Any) -> Parameter:

@@ -21,11 +21,10 @@ from fleet.cli.commands.lab.verbs import make_command
 from fleet.errors import ConfigurationError
 from fleet.lab import Lab
 from fleet.lab.faults import ActiveFault, Facts, Fault, Kind, list_active, registry
-from fleet.lab.faults.builder import FaultBuilder
 from fleet.lab.faults.fault import expect_target
 from fleet.lab.faults.registry import FAULTS, list_verbs, load_kind, load_verb, load_verbs
 from fleet.lab.faults.schedule import Schedule
-from fleet.lab.faults.verb import RESERVED, Draw, FaultVerb, Option, TargetName, TargetScope
+from fleet.lab.faults.verb import RESERVED, Draw, FaultBuilder, FaultVerb, Option, TargetName, TargetScope
 from fleet.lab.programs import process
 from fleet.lab.spec import ClusterSpec, LabSpec
 from fleet.testing import Cluster, Faults

@@ -8,8 +8,8 @@ import pytest
 
 from fleet.errors import ConfigurationError
 from fleet.lab.faults import ActiveFault, Fault
-from fleet.lab.faults.builder import FaultBuilder
 from fleet.lab.faults.fault import parse_target
+from fleet.lab.faults.verb import FaultBuilder
 
 SAY = FaultBuilder("lab", "shop")
 
