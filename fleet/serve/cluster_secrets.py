@@ -15,7 +15,7 @@ from fleet.kube.client.client import Client
 from fleet.kube.client.kubeconfig import read_kubeconfig
 from fleet.kube.objects import get
 from fleet.objects.resource import Resource
-from fleet.serve.scope import SHARED, RepositoryScope
+from fleet.serve.options import SHARED, RepositoryScope
 from fleet.sync.options import connect
 
 SECRETS = Resource("", "v1", "Secret", "secrets", True)

@@ -40,10 +40,9 @@ from fleet.kube.runtime.metrics import Counter, Labels, ReadMetric, exposition
 from fleet.kube.runtime.operator import limit_tls_buffers, serving
 from fleet.repository.repository import identity_of_url
 from fleet.serve.commits import CommitReader, EvaluatingReader, FollowedRepository
-from fleet.serve.options import ServeOptions
+from fleet.serve.options import SHARED, RepositoryScope, ServeOptions
 from fleet.serve.report.metrics import Metrics
 from fleet.serve.report.pages import PAGES_PREFIX, page_response
-from fleet.serve.scope import SHARED, RepositoryScope
 from fleet.serve.service import Service
 from fleet.text import escape_json, printable, without_credentials
 

@@ -70,7 +70,7 @@ from fleet.forge.detect import detect_job, detect_repository, read_token
 from fleet.forge.forge import PullRequest, ForgeRepository, connect
 from fleet.forge.webhook import check_headers, read_event
 from fleet.repository.settings import ForgeSettings
-from fleet.serve.scope import SHARED
+from fleet.serve.options import SHARED
 
 repository = detect_repository("git@ssh.acorn.example:team/fleet.git", ForgeSettings())
 said["address"] = [repository.kind, str(repository)]

@@ -149,9 +149,8 @@ def serve(
     from fleet.cli.process import collect_less
     from fleet.forge.detect import token_variables
     from fleet.kube.runtime.leader import Lease
-    from fleet.serve.options import ServeOptions
+    from fleet.serve.options import ServeOptions, parse_scopes
     from fleet.serve.process import NAME, ServeProcess, log_to_stderr
-    from fleet.serve.scope import parse_scopes
 
     if public_url and listen is None:
         raise click.UsageError("--public-url says how people reach what listens: say --listen, too")

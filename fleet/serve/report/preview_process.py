@@ -42,7 +42,7 @@ from fleet.serve.child_process import (
     bound_memory,
 )
 from fleet.serve.cluster_secrets import ClusterReach
-from fleet.serve.scope import SHARED
+from fleet.serve.options import SHARED
 from fleet.sync.options import SyncHooks, SyncOptions
 from fleet.sync.progress import NoProgress
 from fleet.sync.result import Result, error_of, objection_of

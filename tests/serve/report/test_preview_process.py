@@ -16,9 +16,9 @@ import pytest
 
 from fleet.forge.detect import token_variables
 from fleet.serve.child_process import MIB, ChildEndedError, ChildLimits, ask_child
+from fleet.serve.options import SHARED, RepositoryScope, parse_scopes
 from fleet.serve.report import preview_process
 from fleet.serve.report.preview_process import PreviewText, preview
-from fleet.serve.scope import SHARED, RepositoryScope, parse_scopes
 from tests.serve.forks import ATTACKS, LOOPS, OUTCOMES, STACK, Fork
 
 BRIEF = replace(preview_process.OF_FORKS, seconds=60)

@@ -12,9 +12,8 @@ from fleet.kube.runtime.metrics import Histogram
 from fleet.serve.branch import CurrentCommit
 from fleet.serve.cluster_secrets import ClusterReach
 from fleet.serve.clusters import ClusterConnections
-from fleet.serve.options import ServeOptions
+from fleet.serve.options import SHARED, RepositoryScope, ServeOptions, parse_scopes
 from fleet.serve.queue import ReconcileQueue
-from fleet.serve.scope import SHARED, RepositoryScope, parse_scopes
 
 A, B = "https://git.example.com/a.git", "https://git.example.com/b.git"
 
