@@ -20,7 +20,7 @@ from fleet.kit.explain import describe_decision, explain
 from fleet.kit.observation import Observation
 from fleet.kit.order import diagnose
 from fleet.kit.permissions import Permissions
-from fleet.kit.plain.engine import PlainEngine
+from fleet.kit.plain_engine import PlainEngine
 from fleet.kit.record import RecordError, list_classes, read_observation
 
 

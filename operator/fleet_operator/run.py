@@ -14,7 +14,7 @@ from fleet.kit.app_type import AppType
 from fleet.kit.driver import Driver
 from fleet.kit.engine import Engine
 from fleet.kit.permissions import DEFAULT, Permissions
-from fleet.kit.plain.engine import PlainEngine
+from fleet.kit.plain_engine import PlainEngine
 from fleet.kube.runtime import Controller, Lease, Operator, Watch
 from fleet.kube.runtime.handlers import generation_changed, label
 from fleet.names import APP_TYPES, GROUP

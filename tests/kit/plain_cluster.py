@@ -16,7 +16,7 @@ from fleet.kit.app_engine import AppEngine
 from fleet.kit.app_type import AppType
 from fleet.kit.order import decide
 from fleet.kit.permissions import DEFAULT, Permissions
-from fleet.kit.plain.engine import PlainEngine
+from fleet.kit.plain_engine import PlainEngine
 from fleet.kit.stateful_set import changed, partition_of, updates_on_delete
 from fleet.kit.step import Act, Apply, Decision, Delete, Object, Revert, State, Step
 from fleet.kit.template import mark_of
