@@ -93,7 +93,10 @@ def _make_app(
     image = container_of(found, adopted)["image"]
     named: dict[str, Any] = {"namespace": own["namespace"], "version": version}
     if image != app_type.image(app_type.app(own["name"], **named), {}):
-        fields["image"] = image
+        if "image" in app_type.app.model_fields:
+            fields["image"] = image
+        else:
+            kept.append(f"image {image}, until git says another version")
     secrets = rules.list_secrets(layout)
     kept += unsaid(found, adopted.container, adopted.claim, prefix=rules.prefix, secrets=secrets)
     return app_type.app(own["name"], **named, **fields)

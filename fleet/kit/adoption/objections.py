@@ -177,10 +177,22 @@ def _compare_volumes(role: Role[A], app: A, found: Object, own: AdoptedSet, clai
 def _compare_image(app_type: AppType[A], app: A, runs: str, operator: OperatorView | None) -> Iterator[str]:
     """As git says, or as the official one of the version; of a series, any patch. Only the operator knows what else
     that may stand for."""
+    if "image" not in type(app).model_fields:
+        yield from _compare_version(app_type, app, runs, operator)
+        return
     own: str | None = getattr(app, "image", None)
     wanted = {app_type.image(app, {}, runs), app_type.image(app, operator.images, runs)} if operator else {own or runs}
     if runs not in wanted:
         yield f"{runs} runs, and git says {' or '.join(sorted(wanted))}"
+
+
+def _compare_version(app_type: AppType[A], app: A, runs: str, operator: OperatorView | None) -> Iterator[str]:
+    """Where git names no image, the one that was found stays for as long as git says its version."""
+    said, wanted = app_type.version_in(runs, operator.images if operator else {}), app_type.version(app)
+    version = said or version_in_tag(runs)
+    is_wanted = app_type.versions.is_series(wanted) and series_in(app_type, runs) == app_type.versions.series_of(wanted)
+    if version != wanted and not is_wanted:
+        yield f"{runs} runs, and git says {wanted}"
 
 
 def _is_set_from_elsewhere(container: Object) -> bool:

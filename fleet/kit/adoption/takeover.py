@@ -74,12 +74,13 @@ def place_app(rules: AdoptionRules[A, Any], app: A, world: World, ledger: Ledger
 def adopt(observation: Observation[A], answers: Answers[A], others: Sequence[Observation[A]] = ()) -> Decision | None:
     """Take over what runs; None once that is done, and for an app that is made anew.
 
-    `observation` is of the first role; `others` are of the app's further roles, all of which are taken together.
+    `observation` is of the first role, with which all others are taken together: `others` are of those.
     """
-    if observation.app.adoption is None or is_taken(observation.ledger):
+    if observation.app.adoption is None or is_taken(observation.ledger) or observation.role.name:
         return None
-    roles = (observation, *others)
-    rules = answers.app_type.adoption_rules()
+    roles, rules = (observation, *others), answers.app_type.adoption_rules()
+    if missing := {role.name for role in answers.app_type.roles_of(observation.app)} - {one.role.name for one in roles}:
+        return blocked("CannotAdopt", f"it is taken over with all of its pods, and {', '.join(missing)} is not known")
     refusal = _refuse_objects(roles, rules)
     if refusal is not None:
         return refusal
@@ -120,11 +121,11 @@ def _refuse_objects(roles: Sequence[Observation[A]], rules: AdoptionRules[A, Any
     """Say what the objects alone say against it."""
     app, unfit, layout = roles[0].app, roles[0].unfit, names.adopted_names(roles[0].app)
     encrypted = rules.is_encrypted(layout) if layout is not None else None
-    for observation in roles:
-        role = observation.role.name
-        found = observation.world.get("StatefulSet", rules.set_name(app, role))
-        if found is None:
-            return blocked("NothingToAdopt", unfit.message if unfit else "nothing is there")
+    sets = {role.role.name: roles[0].world.get("StatefulSet", rules.set_name(app, role.role.name)) for role in roles}
+    if None in sets.values():
+        return blocked("NothingToAdopt", unfit.message if unfit else "nothing is there")
+    for role, found in sets.items():
+        assert found is not None  # noqa: S101 - looked at above
         if (objection := check_owner(app, found)) is not None:
             return blocked(*objection)
         if unfit is not None:

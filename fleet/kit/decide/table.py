@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from fleet.kit import names
+from fleet.kit.adoption.concerns import list_concerns_as_found, refuse_unread
+from fleet.kit.adoption.convergence import as_found
 from fleet.kit.adoption.takeover import adopt, let_go, require_set
 from fleet.kit.answers import Answers
 from fleet.kit.decide.bootstrap import bootstrap
@@ -43,7 +45,9 @@ def list_concerns(observation: Observation[A], answers: Answers[A]) -> Concerns:
         return {Concern.ADOPTION: (lambda: blocked("LedgerUnreadable", message),)}
     if not observation.role.count and observation.stateful_set is None:
         return {Concern.LEAVING: (lambda: scale_in(observation, answers),)}
-    shared, own = _shared(observation, answers), answers.diagnose(observation)
+    is_as_found = as_found(observation)  # by others, and not restarted since
+    shared = list_concerns_as_found(observation, answers) if is_as_found else _shared(observation, answers)
+    own = answers.diagnose(observation)
     result: dict[Concern, Sequence[Look]] = {}
     for concern in Concern:
         both = (tuple(own.get(concern, ())), tuple(shared.get(concern, ())))
@@ -70,7 +74,7 @@ def _shared(observation: Observation[A], answers: Answers[A]) -> Concerns:
         Concern.JOINING: (lambda: admit_members(observation, answers), lambda: settle_members(observation, answers)),
         Concern.TIDYING: (lambda: remove_leftovers(answers.leftovers(observation)),),
         Concern.VOLUMES: (lambda: grow_volumes(observation),),
-        Concern.SCALE: (lambda: scale_out(observation, answers),),
+        Concern.SCALE: (lambda: refuse_unread(observation, answers), lambda: scale_out(observation, answers)),
         Concern.ROLL: (lambda: roll_members(observation, answers),),
         Concern.HEALTH: (lambda: wait_for_unwell(observation),),
     }
