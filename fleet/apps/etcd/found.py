@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from fleet.apps.etcd.flags import FILE
 from fleet.apps.etcd.layout import Layout
 from fleet.kit.adoption.objections import check_ordinals
-from fleet.kit.adoption.workload import File, Find, Process, file_of, flags, processes
+from fleet.kit.adoption.workload import File, Find, Process, claim_at, file_of, flags, hook_words, processes
 from fleet.kit.driver import Problem
 from fleet.kit.settings_text import SettingsError, read_settings
 
@@ -149,17 +149,15 @@ def _laid_out(
     if listens is None:
         return Problem("listen-client-urls", "etcd listens to nobody outside of its pod")
     scheme, port = listens
-    claims = frozenset(one["metadata"]["name"] for one in spec.get("volumeClaimTemplates") or ())
     data = str(config.get("data-dir", ""))
-    held = file_of(spec["template"], process.container, data, claims) if data.startswith("/") else None
-    if held is None or held.kind != "PersistentVolumeClaim":
+    claim = claim_at(found, process.container, data)
+    if claim is None:
         return Problem(
             "data-dir", f"{data or 'its default'} is on no volume of a claim template, so data does not last"
         )
-    if (log := str(config.get("wal-dir") or data)) != data:
-        beside = file_of(spec["template"], process.container, log, claims) if log.startswith("/") else None
-        if beside != held:
-            return Problem("wal-dir", f"{log} is not on the volume of the data, and one without the other is no member")
+    log = str(config.get("wal-dir") or data)
+    if log != data and claim_at(found, process.container, log) != claim:
+        return Problem("wal-dir", f"{log} is not on the volume of the data, and one without the other is no member")
     secured = _files(found, process, config) if scheme == "https" else {}
     if isinstance(secured, Problem):
         return secured
@@ -170,7 +168,7 @@ def _laid_out(
     return Layout(
         stateful_set=own["name"],
         container=process.container,
-        claim=held.name,
+        claim=claim,
         peer_url=peer or f"{scheme}://{host}:2380",
         client_url=client or f"{scheme}://{host}:{port}",
         port=port,
@@ -183,18 +181,8 @@ def _laid_out(
 
 
 def _hook(found: Object, process: Process, find: Find) -> Problem | None:
-    """A member that leaves its cluster whenever its pod stops cannot be restarted one after the other.
-
-    Scripts are read where they are in a ConfigMap. What one does that is in the image nobody knows: discovery names it.
-    """
-    template = found["spec"]["template"]
-    container = next(one for one in template["spec"]["containers"] if one["name"] == process.container)
-    hook = (container.get("lifecycle") or {}).get("preStop") or {}
-    words = " ".join((hook.get("exec") or {}).get("command") or ())
-    for path in re.findall(r"(?<![\w.])/[-\w./]+", words):
-        held = file_of(template, process.container, path, frozenset())
-        if held is not None and held.kind == "ConfigMap":
-            words += " " + (find(held.kind, held.name) or {}).get(held.key, "")
+    """A member that leaves its cluster whenever its pod stops cannot be restarted one after the other."""
+    words = hook_words(found, process.container, "preStop", find)
     if "member" in words and "remove" in words:
         return Problem("lifecycle.preStop", "its hook takes the member out of etcd whenever the pod stops")
     return None

@@ -18,7 +18,7 @@ from fleet.kit.adoption.layout import FoundLayout, FoundSet, read_layout, write_
 from fleet.kit.adoption.objections import check_ordinals, version_in_tag
 from fleet.kit.adoption.rules import AdoptionRules
 from fleet.kit.adoption.surroundings import Object, Surroundings
-from fleet.kit.adoption.workload import Find, file_of, processes
+from fleet.kit.adoption.workload import Find, claim_at, processes
 from fleet.kit.app_type import AppType, Role
 from fleet.kit.driver import Problem
 from fleet.model.app import App
@@ -131,9 +131,8 @@ def _claim_of(role: Role[Any], found: Object, container: str) -> str:
     claims = [claim["metadata"]["name"] for claim in found["spec"].get("volumeClaimTemplates") or ()]
     if not role.volumes:
         return ""
-    held = file_of(found["spec"]["template"], container, role.volumes[0].path, frozenset(claims))
-    if held is not None and held.kind == "PersistentVolumeClaim":
-        return held.name
+    if held := claim_at(found, container, role.volumes[0].path):
+        return held
     return str(claims[0]) if len(claims) == 1 else ""
 
 

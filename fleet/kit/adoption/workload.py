@@ -113,6 +113,30 @@ def file_of(template: Object, container: str, path: str, claims: frozenset[str])
     return File(next((field for field in volume if field != "name"), "volume"), mount["name"])
 
 
+def claim_at(found: Object, container: str, path: str) -> str | None:
+    """Return the claim template of a StatefulSet whose volume a path of a container leads to; None where it leads to
+    no such volume."""
+    claims = frozenset(claim["metadata"]["name"] for claim in found["spec"].get("volumeClaimTemplates") or ())
+    held = file_of(found["spec"]["template"], container, path, claims) if path.startswith("/") else None
+    return held.name if held is not None and held.kind == "PersistentVolumeClaim" else None
+
+
+def hook_words(found: Object, container: str, hook: str, find: Find) -> str:
+    """Return what a hook of a container says, with the scripts that it names where they are in a ConfigMap.
+
+    What a script does that is in the image nobody knows: discovery names it.
+    """
+    template = found["spec"]["template"]
+    entry: Object = next(entry for entry in template["spec"]["containers"] if entry["name"] == container)
+    handler = (entry.get("lifecycle") or {}).get(hook) or {}
+    words = " ".join((handler.get("exec") or {}).get("command") or ())
+    for path in re.findall(r"(?<![\w.])/[-\w./]+", words):
+        held = file_of(template, container, path, frozenset())
+        if held is not None and held.kind == "ConfigMap":
+            words += " " + (find(held.kind, held.name) or {}).get(held.key, "")
+    return words
+
+
 def _key(held: Object, path: str) -> str:
     items = held.get("items")
     if not items:
