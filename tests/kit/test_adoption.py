@@ -115,13 +115,10 @@ class Running:
             states = {pod: MemberState(self.identity, f"id-{pod}", version="7.4.2") for pod in blank.pods}
             agreed = Agreement({pod: f"id-{pod}" for pod in blank.pods})
             made.append(replace(blank, states=states, agreement=agreed))
-        return made
+        return [replace(made[0], others=tuple(made[1:])), *made[1:]]
 
     def decide(self) -> Decision | None:
-        first, *others = self.observations()
-        if (decision := adopt(first, self.answers, others)) is not None:
-            return decision
-        looks = list_concerns(first, self.answers)
+        looks = list_concerns(self.observations()[0], self.answers)
         return next((found for concern in Concern for look in looks.get(concern, ()) if (found := look())), None)
 
     def carry_out(self, step: Any) -> None:
@@ -297,7 +294,7 @@ def test_both_stateful_sets_of_a_pair_are_noted_then_taken_and_only_then_its_own
     )
     assert (node.role.container, watcher.role.container) == ("redis", "watch")
     assert names.claim(node.app, "cache-sentinel-1") == "state-cache-sentinel-1"
-    assert adopt(node, running.answers, [watcher]) is None
+    assert adopt(node, running.answers) is None
     for found in running.sets.values():
         assert before(found)["updateStrategy"] == {"type": "OnDelete"}
 
@@ -336,8 +333,7 @@ def _no_watcher(running: Running) -> None:
 def test_a_pair_of_which_one_part_is_not_as_git_says_is_left_alone(change: Any, reason: str, words: str) -> None:
     running = running_pair()
     change(running)
-    first, *others = running.observations()
-    decision = adopt(first, running.answers, others)
+    decision = adopt(running.observations()[0], running.answers)
     assert decision is not None
     assert (decision.reason, decision.steps) == (reason, ()), decision
     assert words in decision.message

@@ -71,16 +71,14 @@ def place_app(rules: AdoptionRules[A, Any], app: A, world: World, ledger: Ledger
     return PlacedApp(names.lay_out(app, rules.with_baselines(layout, baselines)), world)
 
 
-def adopt(observation: Observation[A], answers: Answers[A], others: Sequence[Observation[A]] = ()) -> Decision | None:
+def adopt(observation: Observation[A], answers: Answers[A]) -> Decision | None:
     """Take over what runs; None once that is done, and for an app that is made anew.
 
-    `observation` is of the first role, with which all others are taken together: `others` are of those.
+    Of an app with several roles the observation of the first decides: all are taken together.
     """
     if observation.app.adoption is None or is_taken(observation.ledger) or observation.role.name:
         return None
-    roles, rules = (observation, *others), answers.app_type.adoption_rules()
-    if missing := {role.name for role in answers.app_type.roles_of(observation.app)} - {one.role.name for one in roles}:
-        return blocked("CannotAdopt", f"it is taken over with all of its pods, and {', '.join(missing)} is not known")
+    roles, rules = observation.roles, answers.app_type.adoption_rules()
     refusal = _refuse_objects(roles, rules)
     if refusal is not None:
         return refusal
