@@ -15,7 +15,7 @@ from fleet.lab.programs.build import ETCDS, build_module
 
 OURS = ("fleet-operator", "fleet-serve")
 ENGINES = [recipe for recipe in all_recipes() if recipe.name not in (*OURS, "etcd")]
-TWO_VERSIONS = ("etcd", "postgresql", "redis", "mariadb", "rabbitmq", "prometheus")
+TWO_VERSIONS = ("etcd", "nats", "postgresql", "redis", "mariadb", "rabbitmq", "prometheus")
 
 
 def test_engines_that_are_upgraded_in_tests_come_in_two_versions() -> None:
