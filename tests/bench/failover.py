@@ -29,6 +29,7 @@ from fleet.lab.programs.process import identify
 from fleet.testing import Cluster
 from tests.bench.figure import Figure, at_least, at_most
 from tests.operator.app_on_nodes import App, Operator, definitions
+from tests.operator.etcd.under_test import ETCD, election
 from tests.operator.writer import Writer
 
 ROUNDS = 20
@@ -52,7 +53,7 @@ def _app(cluster: Cluster, log: Path) -> App:
     cluster.kubectl("create", "namespace", cluster.namespace)
     cluster.kubectl("apply", "--server-side", "-f", "-", input=definitions())
     cluster.wait("the kind is served", lambda: "items" in cluster.get("etcds"))
-    return App(cluster, Operator(cluster, log))
+    return App(cluster, Operator(cluster, log, ETCD))
 
 
 def _figures(app: App) -> Iterator[Figure]:
@@ -87,11 +88,11 @@ def _by_force(app: App) -> Callable[[str], Callable[[], None]]:
 
 def _lose(app: App, writer: Writer, way: Callable[[str], Callable[[], None]]) -> tuple[float, float]:
     """Seconds without an acknowledgement, and until all members were well again."""
-    elections, leader = app.election()
+    elections, leader = election(app)
     before = app.uids()[leader]
     fault = writer.strike(f"loss of {leader}", way(leader))
     app.wait("its pod is another", lambda: app.uids().get(leader, before) != before)
-    app.wait("somebody is elected", lambda: app.election()[0] > elections)  # whose pod is quick may be so again
+    app.wait("somebody is elected", lambda: election(app)[0] > elections)  # whose pod is quick may be so again
     app.wait_ready()
     well = time.monotonic() - fault.at
     writer.goes_on()

@@ -6,7 +6,6 @@ straight to the API server; what a person would do goes through kubectl.
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import ssl
 import subprocess
@@ -31,12 +30,13 @@ from fleet.lab.cluster.api import Api
 from fleet.objects.redaction import SecretValues
 from fleet.render import crd
 from fleet.testing import Cluster
+from fleet.testing.traffic import TRAFFIC_ERRORS, MemberAddress
 from fleet.version import __version__
-from tests.operator.writer import PROBLEMS, Connection, Place, Writer, lost
+from tests.operator.engine_under_test import EngineUnderTest
+from tests.operator.writer import Writer, lost
 from tests.served import wait_served
 
 OPERATOR_IMAGE = f"localhost/fleet-lab/fleet-operator:{__version__}"
-ETCD_IMAGE = "localhost/fleet-lab/etcd:{series}"
 PRIVATE = (".key", "password", "token")  # how keys of Secrets end that nobody else may see
 PATIENCE = 300.0  # seconds for one operation, whatever else the machine does
 REPOSITORY = Path(__file__).parents[2]
@@ -45,9 +45,9 @@ SMALL = {"storage": "512Mi", "resources": {"cpu": "200m", "memory": "256Mi"}}  #
 Object = dict[str, Any]
 
 
-def say_nothing_secret(cluster: Cluster, log: Path) -> None:
+def say_nothing_secret(cluster: Cluster, log: Path, engine: EngineUnderTest) -> None:
     """Neither the operator's log nor an event nor a status has a private key or a password of the namespace in it."""
-    found = cluster.get("secrets,events,etcds")["items"]
+    found = cluster.get(f"secrets,events,{engine.resource.title}")["items"]
     kept = [one for one in found if one["kind"] == "Secret"]
     private = [
         {**one, "data": {key: value for key, value in (one.get("data") or {}).items() if key.endswith(PRIVATE)}}
@@ -67,8 +67,9 @@ def api_of(cluster: Cluster) -> Api:
 class Operator:
     """Looks after the apps of the test's namespace."""
 
-    def __init__(self, cluster: Cluster, log: Path) -> None:
+    def __init__(self, cluster: Cluster, log: Path, engine: EngineUnderTest) -> None:
         self.cluster = cluster
+        self.engine = engine
         self.kubeconfig = cluster.kubeconfig  # of one who may do everything, unless told otherwise
         self.log = log
         log.touch()
@@ -81,11 +82,18 @@ class Operator:
             f"--context={self.cluster.context}",
             f"--namespace={self.cluster.namespace}",
             f"--operator-image={OPERATOR_IMAGE}",
-            f"--image=etcd={ETCD_IMAGE}",
+            f"--image={self.engine.name}={self.engine.image}",
             "--allow-image=*",
         ]
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=REPOSITORY)
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=REPOSITORY,
+                env=self.engine.environment,
+            )
 
     def is_looking(self, since: int) -> bool:
         """Whether one that was started since a mark of the audit log follows the apps of the namespace by now."""
@@ -96,7 +104,7 @@ class Operator:
             one["stage"] == "ResponseStarted"  # the end of a watch is that of the one before
             and one["verb"] == "watch"
             and one.get("userAgent", "").startswith("fleet-operator")
-            and one.get("objectRef", {}).get("resource") == "etcds"
+            and one.get("objectRef", {}).get("resource") == self.engine.resource.plural
             and one["objectRef"].get("namespace") == self.cluster.namespace
             for one in events
         )
@@ -121,12 +129,16 @@ class Operator:
 
 @dataclass(frozen=True)
 class App:
-    """One Etcd."""
+    """One app of the type that the operator is tested with."""
 
     cluster: Cluster
     operator: Operator
     name: str = "registry"
     began: float = field(default_factory=time.monotonic)
+
+    @property
+    def engine(self) -> EngineUnderTest:
+        return self.operator.engine
 
     @cached_property
     def api(self) -> Api:
@@ -138,8 +150,8 @@ class App:
         """Say all of it, as git would."""
         self.cluster.apply(
             {
-                "apiVersion": "fleet.dev/v1alpha1",
-                "kind": "Etcd",
+                "apiVersion": self.engine.resource.api_version,
+                "kind": self.engine.kind,
                 "metadata": {"name": self.name, "namespace": self.cluster.namespace},
                 "spec": {**SMALL, **spec},
             }
@@ -147,12 +159,13 @@ class App:
 
     def change(self, **spec: Any) -> None:
         """Say something else about some of it; None takes it back."""
-        self.cluster.kubectl("patch", "etcd", self.name, "--type=merge", "-p", orjson.dumps({"spec": spec}).decode())
+        patch = orjson.dumps({"spec": spec}).decode()
+        self.cluster.kubectl("patch", self.engine.resource.title, self.name, "--type=merge", "-p", patch)
 
     # What the operator says
 
     def found(self) -> Object:
-        return self.api.get(f"/apis/fleet.dev/v1alpha1/namespaces/{self.cluster.namespace}/etcds/{self.name}")
+        return self.api.get(self.engine.resource.path(self.namespace, self.name))
 
     @property
     def status(self) -> Object:
@@ -161,11 +174,13 @@ class App:
 
     def healths(self, since: str) -> list[tuple[str, str]]:
         """Return every health and message that the app has had since a resourceVersion of it, in their order."""
-        kind = f"/apis/fleet.dev/v1alpha1/namespaces/{self.cluster.namespace}/etcds"
+        kind = self.engine.resource.collection(self.namespace)
         only = f"fieldSelector=metadata.name%3D{self.name}&resourceVersion={since}"
         events = self.cluster.kubectl("get", "--raw", f"{kind}?watch=1&{only}&timeoutSeconds=2").splitlines()
         apps = [event["object"] for event in map(orjson.loads, events)]
-        assert all(app["kind"] == "Etcd" for app in apps), f"the API server does not tell all of it: {apps[-1]}"
+        assert all(app["kind"] == self.engine.kind for app in apps), (
+            f"the API server does not tell all of it: {apps[-1]}"
+        )
         told = [(app["status"].get("health", ""), app["status"].get("message", "")) for app in apps]
         return [pair for pair, _ in groupby(told)]
 
@@ -192,7 +207,7 @@ class App:
                 if condition():
                     return
                 problem = ""
-            except (FleetError, KeyError, IndexError, *PROBLEMS) as error:
+            except (FleetError, KeyError, IndexError, *TRAFFIC_ERRORS) as error:
                 problem = f": {type(error).__name__}: {error}"
             if time.monotonic() > end:
                 break
@@ -214,7 +229,8 @@ class App:
     def events(self) -> list[tuple[str, str]]:
         """Reasons and notes, in the order in which they came."""
         found = self.api.get(f"/apis/events.k8s.io/v1/namespaces/{self.cluster.namespace}/events")["items"]
-        own = [one for one in found if one["regarding"]["kind"] == "Etcd" and one["regarding"]["name"] == self.name]
+        app = {"kind": self.engine.kind, "name": self.name}
+        own = [one for one in found if app.items() <= one["regarding"].items()]
         own.sort(key=lambda one: str(one.get("eventTime") or one.get("deprecatedFirstTimestamp")))
         return [(one["reason"], one.get("note", "")) for one in own]
 
@@ -225,7 +241,7 @@ class App:
 
     def pods(self, api: Api | None = None) -> dict[str, Object]:
         """The members' own, by name."""
-        selector = f"app.kubernetes.io/instance={self.name},fleet.dev/kind=Etcd"
+        selector = f"app.kubernetes.io/instance={self.name},fleet.dev/kind={self.engine.kind}"
         path = f"/api/v1/namespaces/{self.cluster.namespace}/pods?labelSelector={selector}"
         found = (api or self.api).get(path)["items"]
         return {one["metadata"]["name"]: one for one in found if self._is_member(one["metadata"]["name"])}
@@ -252,53 +268,36 @@ class App:
             if (one["type"], one["status"]) == ("Ready", "True")
         }
 
-    def places(self, api: Api | None = None) -> list[Place]:
+    def places(self, api: Api | None = None) -> list[MemberAddress]:
         """Members that run, as a client could know them."""
         running = {
             name: pod["status"]["podIP"]
             for name, pod in sorted(self.pods(api).items())
             if pod["status"].get("phase") == "Running" and pod["status"].get("podIP")
         }
-        return [Place(address, f"{name}.{self.name}-peers.{self.namespace}.svc") for name, address in running.items()]
+        hosts = f"{self.name}-peers.{self.namespace}.svc"
+        return [MemberAddress(address, f"{name}.{hosts}", self.engine.port) for name, address in running.items()]
 
     @property
     def namespace(self) -> str:
         return self.cluster.namespace
 
     def leader(self) -> str:
+        """In the operator's words, which follow an election with its next look."""
+        self.wait("it is said who leads", lambda: bool(self.status["leader"]), 60)
         found: str = self.status["leader"]
         return found
 
-    def election(self) -> tuple[int, str]:
-        """How many there were, and who leads since the last, in the words of all members."""
-
-        async def ask(place: Place) -> Object:
-            async with asyncio.timeout(10):
-                connection = await Connection.open(place, self.tls())
-                try:
-                    return await connection.ask("maintenance/status", {})
-                finally:
-                    connection.close()
-
-        found: list[tuple[int, str]] = []
-
-        def agreed() -> bool:
-            told = {place.name.partition(".")[0]: asyncio.run(ask(place)) for place in self.places()}
-            leaders = {pod for pod, one in told.items() if one["leader"] == one["header"]["member_id"]}
-            terms = {int(one["raftTerm"]) for one in told.values()}
-            found[:] = [(term, pod) for term in terms for pod in leaders]
-            return len(found) == 1
-
-        self.wait("members agree on who leads", agreed)
-        return found[0]
-
     def process(self, pod: str) -> psutil.Process:
-        """The etcd in a pod: nodes share this machine's kernel."""
+        """The engine in a pod: nodes share this machine's kernel."""
         status = self.pods()[pod]["status"]["containerStatuses"][0]
         container = status["containerID"].rpartition("/")[2]
         for process in psutil.process_iter(["name"]):
             with suppress(OSError, psutil.Error):
-                if process.name() == "etcd" and container in Path(f"/proc/{process.pid}/cgroup").read_text():
+                if (
+                    process.name() == self.engine.program
+                    and container in Path(f"/proc/{process.pid}/cgroup").read_text()
+                ):
                     return process
         raise AssertionError(f"{pod} has no process of container {container}")
 
@@ -306,12 +305,12 @@ class App:
         """Of the members, with their UIDs."""
         found = self.api.get(f"/api/v1/namespaces/{self.namespace}/persistentvolumeclaims")["items"]
         names = {one["metadata"]["name"]: one["metadata"]["uid"] for one in found}
-        return {name: uid for name, uid in names.items() if self._is_member(name.removeprefix("data-"))}
+        return {name: uid for name, uid in names.items() if self._is_member(name.removeprefix(f"{self.engine.claim}-"))}
 
     def volume(self, pod: str) -> Path:
         """The directory of a member's volume, as this machine reaches it."""
         found = volumes.find_claim_volume(
-            self.cluster.lab, self.cluster.name, self.cluster.namespace, f"data-{pod}"
+            self.cluster.lab, self.cluster.name, self.cluster.namespace, f"{self.engine.claim}-{pod}"
         ).mount
         assert found, f"the volume of {pod} is not mounted"
         return found
@@ -331,10 +330,12 @@ class App:
 
     # Its clients
 
-    def tls(self) -> ssl.SSLContext:
-        """Of the connection Secret."""
+    def tls(self) -> ssl.SSLContext | None:
+        """Of the connection Secret; None if it has no certificates."""
         secret = self.api.get(f"/api/v1/namespaces/{self.namespace}/secrets/{self.name}-connection")
         data = {name: b64decode(value) for name, value in secret["data"].items()}
+        if "ca.crt" not in data:
+            return None
         context = ssl.create_default_context(cadata=data["ca.crt"].decode())
         with tempfile.NamedTemporaryFile() as both:
             both.write(data["tls.crt"] + data["tls.key"])
@@ -345,18 +346,26 @@ class App:
     def certificate(self, pod: str) -> bytes:
         """That a member shows to clients."""
         address = self.pods()[pod]["status"]["podIP"]
-        return ssl.get_server_certificate((address, 2379), timeout=5).encode()
+        return ssl.get_server_certificate((address, self.engine.port), timeout=5).encode()
 
     def writer(self, **options: Any) -> Writer:
         api = api_of(self.cluster)
-        return Writer(lambda: self.places(api), self.tls(), **options)
+        return Writer(self.engine.traffic, lambda: self._written_to(api), self.tls(), **options)
+
+    def _written_to(self, api: Api | None = None) -> list[MemberAddress]:
+        """The members that clients of a test write to."""
+        places = self.places(api)
+        return places if self.engine.shares_data else [place for place in places if self._is_first(place)]
+
+    def _is_first(self, place: MemberAddress) -> bool:
+        return place.name.startswith(f"{self.name}-0.")
 
     def has_all(self, numbers: frozenset[int]) -> None:
         """Every acknowledged write is in the app."""
         missing: list[int] = []
 
         def answers() -> bool:
-            missing[:] = lost(numbers, self.places()[0], self.tls())
+            missing[:] = lost(self.engine.traffic, numbers, self._written_to()[0], self.tls())
             return True
 
         self.wait("a member tells what it has", answers, 60)
@@ -364,11 +373,11 @@ class App:
 
     def every_member_has_all(self, numbers: frozenset[int]) -> None:
         """By its own memory, once it had a moment to catch up."""
-        for place in self.places():
+        for place in self._written_to():
             self.wait(f"{place.name} has all", partial(self._has_all, numbers, place), 60)
 
-    def _has_all(self, numbers: frozenset[int], place: Place) -> bool:
-        return not lost(numbers, place, self.tls(), own=True)
+    def _has_all(self, numbers: frozenset[int], place: MemberAddress) -> bool:
+        return not lost(self.engine.traffic, numbers, place, self.tls(), own=True)
 
     def took(self) -> str:
         return f"{time.monotonic() - self.began:.0f} s"
@@ -394,13 +403,14 @@ def dead_webhook(namespace: str, group: str, resource: str) -> Object:
     }
 
 
-def release(cluster: Cluster) -> None:
+def release(cluster: Cluster, engine: EngineUnderTest) -> None:
     """Let go of all apps of the namespace, so that it can be removed without an operator."""
     with suppress(FleetError):
-        for one in cluster.get("etcds")["items"]:
+        kind = engine.resource.title
+        for one in cluster.get(kind)["items"]:
             nothing = orjson.dumps({"metadata": {"finalizers": None}}).decode()
-            cluster.kubectl("patch", "etcd", one["metadata"]["name"], "--type=merge", "-p", nothing)
-        cluster.kubectl("delete", "etcds,statefulsets", "--all", "--wait=false")
+            cluster.kubectl("patch", kind, one["metadata"]["name"], "--type=merge", "-p", nothing)
+        cluster.kubectl("delete", f"{kind},statefulsets", "--all", "--wait=false")
         cluster.kubectl("delete", "pods", "--all", "--grace-period=0", "--force", "--wait=false")
 
 
@@ -410,16 +420,16 @@ def definitions() -> str:
 
 
 @contextmanager
-def unattended_app(cluster: Cluster, directory: Path) -> Iterator[App]:
+def unattended_app(cluster: Cluster, directory: Path, engine: EngineUnderTest) -> Iterator[App]:
     """An app that is not there yet, in a cluster that knows its kind, and an operator that is not started."""
     cluster.kubectl("apply", "--server-side", "-f", "-", input=definitions())
-    wait_served(cluster, "etcds.fleet.dev")
-    operator = Operator(cluster, directory / "operator.log")
+    wait_served(cluster, engine.resource.title)
+    operator = Operator(cluster, directory / "operator.log", engine)
     try:
         yield App(cluster, operator)
-        say_nothing_secret(cluster, operator.log)
+        say_nothing_secret(cluster, operator.log, engine)
     finally:
         try:
             operator.stop()
         finally:
-            release(cluster)
+            release(cluster, engine)

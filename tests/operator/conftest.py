@@ -9,12 +9,13 @@ import pytest
 
 from fleet.testing import Cluster
 from tests.operator.app_on_nodes import App, unattended_app
+from tests.operator.etcd.under_test import ETCD
 
 
 @pytest.fixture
 def unattended(real_cluster: Cluster, tmp_path: Path) -> Iterator[App]:
     """An app that is not there yet, in a cluster that knows its kind. Nobody looks after it."""
-    with unattended_app(real_cluster, tmp_path) as app:
+    with unattended_app(real_cluster, tmp_path, ETCD) as app:
         yield app
 
 

@@ -23,8 +23,9 @@ from fleet.kit.certificates import Authority, Leaf
 from fleet.lab.cluster.api import Api
 from fleet.testing import Cluster
 from fleet.testing.git import git
-from tests.operator.app_on_nodes import ETCD_IMAGE, App, Object
-from tests.operator.writer import Place
+from fleet.testing.traffic import MemberAddress
+from tests.operator.app_on_nodes import App, Object
+from tests.operator.etcd.under_test import ETCD
 
 _AS = ("-c", "user.name=Test", "-c", "user.email=test@example.com")
 SETUPS = Path(__file__).parent / "setups"
@@ -48,7 +49,7 @@ class SetUp:
 
     def documents(self, namespace: str, image: str = "") -> list[Object]:
         text = (SETUPS / f"{self.name}.yaml").read_text()
-        image = image or ETCD_IMAGE.format(series=self.series)
+        image = image or ETCD.image.format(series=self.series)
         return list(yaml.safe_load_all(text.replace("@namespace@", namespace).replace("@image@", image)))
 
     def stateful(self, namespace: str = "default") -> Object:
@@ -163,14 +164,16 @@ class Kept(App):
             for name, pod in self.pods().items()
         }
 
-    def places(self, api: Api | None = None) -> list[Place]:
+    def places(self, api: Api | None = None) -> list[MemberAddress]:
         return [
-            Place(pod["status"]["podIP"], self.set_up.host.format(pod=name, namespace=self.namespace), self.set_up.port)
+            MemberAddress(
+                pod["status"]["podIP"], self.set_up.host.format(pod=name, namespace=self.namespace), self.set_up.port
+            )
             for name, pod in sorted(self.pods(api).items())
             if pod["status"].get("phase") == "Running" and pod["status"].get("podIP")
         ]
 
-    def tls(self) -> ssl.SSLContext | None:  # type: ignore[override]
+    def tls(self) -> ssl.SSLContext | None:
         """As its own clients have it."""
         if not self.set_up.tls:
             return None

@@ -1,7 +1,7 @@
 """The operator as it is, in a process that ends by SIGKILL at its k-th move: a test's own way to start it.
 
-A move is a write that the API server carried out, or a command that etcd carried out: both in one count, since what
-comes between two of them is where an operator can die. Status and events are no moves: nothing is decided by them, and
+A move is a write that the API server carried out, or a command that the engine carried out: both in one count, since
+what comes between two of them is where an operator can die. Status and events are no moves: they decide nothing, and
 how many there are depends on the clock. Moves are written down as they happen, in words, after the process's number.
 
 With `again`, each life ends at its k-th move and the next begins at once, until the process is told to stop: with
@@ -16,7 +16,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
@@ -24,25 +24,15 @@ from typing import Any, Literal
 import click
 from fleet_operator.run import NAME, operator
 
-from fleet.apps.etcd.engine.protocol import Endpoint, Etcd
 from fleet.kube.client.connection import Check
 from fleet.kube.client.kubeconfig import Headers
 from fleet.kube.client.pool import allow
 from fleet.kube.client.response import RawResponse
 from fleet.kube.runtime import GuardedClient
 from fleet.testing.proxy import Call
+from tests.operator.engine_under_test import EngineUnderTest
 
 When = Literal["unanswered", "answered"]
-_COMMANDS = frozenset(
-    {
-        "cluster/member/add",
-        "cluster/member/remove",
-        "cluster/member/promote",
-        "cluster/member/update",
-        "maintenance/transfer-leadership",
-        "maintenance/downgrade",
-    }
-)
 
 
 def move(method: str, path: str) -> str | None:
@@ -90,31 +80,15 @@ class CountedClient(GuardedClient):
         return answer
 
 
-def count_commands(life: Life) -> None:
-    """etcd's commands, too: from here on, in this process."""
-    call = Etcd._call
-
-    async def counted(
-        self: Etcd, endpoint: Endpoint, path: str, body: Mapping[str, Any], seconds: float | None = None
-    ) -> dict[str, Any]:
-        if path not in _COMMANDS:
-            return await call(self, endpoint, path, body, seconds)
-        answer = await call(self, endpoint, path, body, seconds)
-        life.carried_out(f"etcd {path.rpartition('/')[2]}")
-        return answer
-
-    Etcd._call = counted  # type: ignore[method-assign]
-
-
-def live(life: Life, kubeconfig: Path, context: str, namespace: str, images: Mapping[str, str]) -> None:
+def live(life: Life, kubeconfig: Path, context: str, namespace: str, engine: EngineUnderTest) -> None:
     """As `Operator.main`, with a client that counts."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-    count_commands(life)
+    engine.count_commands(life.carried_out)
 
     async def program() -> None:
-        made = operator(images, namespace=namespace)
+        made = operator({engine.name: engine.image}, namespace=namespace)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, made.stop)
         async with CountedClient(life, kubeconfig=kubeconfig, context=context, agent=NAME) as client:
             await made.run(client)
@@ -126,15 +100,17 @@ def live(life: Life, kubeconfig: Path, context: str, namespace: str, images: Map
 @click.option("--kubeconfig", type=click.Path(path_type=Path), required=True)
 @click.option("--context", required=True)
 @click.option("--namespace", required=True)
-@click.option("--image", required=True)
+@click.option("--engine", required=True, help="The module and name of an EngineUnderTest.")
 @click.option("--moves", type=click.Path(path_type=Path), required=True, help="Where moves are written down.")
 @click.option("--at", default=0, help="The move at which it ends; 0: never.")
 @click.option("--when", type=click.Choice(["unanswered", "answered"]), default="unanswered")
 @click.option("--again", is_flag=True, help="Begin anew each time.")
 def main(
-    kubeconfig: Path, context: str, namespace: str, image: str, moves: Path, at: int, when: When, again: bool
+    kubeconfig: Path, context: str, namespace: str, engine: str, moves: Path, at: int, when: When, again: bool
 ) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s")
+    module, _, name = engine.partition(":")
+    under_test: EngineUnderTest = getattr(import_module(module), name)
     fork = multiprocessing.get_context("fork")  # what is slow to import is there already
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -147,7 +123,7 @@ def main(
     signal.signal(signal.SIGTERM, stop)
     while True:
         life = Life(at, when, moves)
-        child = fork.Process(target=live, args=(life, kubeconfig, context, namespace, {"etcd": image}))
+        child = fork.Process(target=live, args=(life, kubeconfig, context, namespace, under_test))
         child.start()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, held_back)
         child.join()

@@ -1,4 +1,4 @@
-"""The five operations on an etcd that a test interrupts, one after the other on one app, and what each of them did.
+"""The five operations on an app that a test interrupts, one after the other, and what each of them did.
 
 What it did is read where it cannot be missed: creations and deletions in the API server's audit log, changes of the
 list of members in the log of a member that lives through them.
@@ -7,7 +7,6 @@ list of members in the log of a member that lives through them.
 from __future__ import annotations
 
 import asyncio
-import re
 import secrets
 import signal
 import subprocess
@@ -21,16 +20,17 @@ from typing import Any
 
 import orjson
 
-from fleet.apps.etcd.engine.protocol import Endpoint, Etcd, Refused, Unreachable
 from fleet.errors import FleetError
 from fleet.testing import Cluster
 from fleet.testing.audit import Request
-from tests.operator.app_on_nodes import ETCD_IMAGE, PATIENCE, REPOSITORY, App, Operator, definitions, release
+from fleet.testing.traffic import TRAFFIC_ERRORS
+from tests.operator.app_on_nodes import PATIENCE, REPOSITORY, App, Operator, definitions, release
+from tests.operator.engine_under_test import EngineUnderTest
+from tests.operator.writer import lost
 from tests.served import wait_served
 
 TINY = {"storage": "256Mi", "resources": {"cpu": "20m", "memory": "128Mi"}}
 NAME = "db"
-_CHANGED = re.compile(r'"msg":"(added|removed) member".*?"(?:added-peer-id|removed-remote-peer-id)":"([0-9a-f]+)"')
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Operation:
     """`begin` says what is wanted, `done` whether it is so (and the app ready); `did` is all that the operator may do.
 
     Creations and deletions are the operator's own, with their kind and name; pods and claims of members are made by
-    the StatefulSet's controller. `joined` and `left` count changes of etcd's list of members.
+    the StatefulSet's controller. `joined` and `left` count changes of the engine's list of members.
     """
 
     name: str
@@ -52,8 +52,8 @@ class Operation:
     done: Callable[[App, Any], bool] = lambda app, before: True
 
 
-def _create(app: App) -> None:
-    app.want(**TINY, version="3.4", members=3)
+def _create(version: str) -> Callable[[App], None]:
+    return lambda app: app.want(**TINY, version=version, members=3)
 
 
 def _lose(app: App) -> str:
@@ -73,42 +73,45 @@ def _wanted(**spec: Any) -> Callable[[App], None]:
     return lambda app: app.change(**spec)
 
 
-OPERATIONS = (
-    Operation(
-        "create",
-        _create,
-        members=3,
-        version="3.4",
-        created=(
-            f"configmaps {NAME}-members",
-            f"poddisruptionbudgets {NAME}",
-            *(f"secrets {NAME}-{what}" for what in ("ca", "connection", "peer", "server")),
-            f"services {NAME}",
-            f"services {NAME}-peers",
-            f"statefulsets {NAME}",
+def operations_of(engine: EngineUnderTest) -> tuple[Operation, ...]:
+    """The same five for every engine whose members are clustered, over its two oldest series."""
+    before, after = engine.app_type.versions.series[:2]
+    return (
+        Operation(
+            "create",
+            _create(before),
+            members=3,
+            version=before,
+            created=(
+                f"configmaps {NAME}-members",
+                f"poddisruptionbudgets {NAME}",
+                *(f"secrets {NAME}-{purpose}" for purpose in engine.secrets),
+                f"services {NAME}",
+                f"services {NAME}-peers",
+                f"statefulsets {NAME}",
+            ),
         ),
-    ),
-    Operation("3 to 5", _wanted(members=5), members=5, version="3.4", joined=2),
-    Operation(
-        "5 to 3",
-        _wanted(members=3),
-        members=3,
-        version="3.4",
-        deleted=(f"persistentvolumeclaims data-{NAME}-3", f"persistentvolumeclaims data-{NAME}-4"),
-        left=2,
-    ),
-    Operation("upgrade", _wanted(version="3.5"), members=3, version="3.5"),
-    Operation(
-        "replace",
-        _lose,
-        members=3,
-        version="3.5",
-        deleted=(f"persistentvolumeclaims data-{NAME}-2", f"pods {NAME}-2"),
-        joined=1,
-        left=1,
-        done=_is_another,
-    ),
-)
+        Operation("3 to 5", _wanted(members=5), members=5, version=before, joined=2),
+        Operation(
+            "5 to 3",
+            _wanted(members=3),
+            members=3,
+            version=before,
+            deleted=(f"persistentvolumeclaims data-{NAME}-3", f"persistentvolumeclaims data-{NAME}-4"),
+            left=2,
+        ),
+        Operation("upgrade", _wanted(version=after), members=3, version=after),
+        Operation(
+            "replace",
+            _lose,
+            members=3,
+            version=after,
+            deleted=(f"persistentvolumeclaims data-{NAME}-2", f"pods {NAME}-2"),
+            joined=1,
+            left=1,
+            done=_is_another,
+        ),
+    )
 
 
 @dataclass(frozen=True)
@@ -145,11 +148,12 @@ def said(request: Request) -> str:
 
 @dataclass
 class Story:
-    """One app through all operations; `written` are the keys that it must have in the end."""
+    """One app through all operations; `written` are the numbers that it must have in the end."""
 
     cluster: Cluster
     directory: Path
-    written: dict[str, str] = field(default_factory=dict)
+    engine: EngineUnderTest
+    written: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -157,7 +161,8 @@ class Story:
         self.log.touch()
         self.moves = self.directory / "moves"
         self.moves.touch()
-        self.app = App(self.cluster, Operator(self.cluster, self.log), NAME)
+        self.app = App(self.cluster, Operator(self.cluster, self.log, self.engine), NAME)
+        self.operations = operations_of(self.engine)
 
     # Processes
 
@@ -166,7 +171,12 @@ class Story:
         """A process that is ended with the block if it has not ended by itself."""
         with self.log.open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=REPOSITORY
+                [sys.executable, "-m", *command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=REPOSITORY,
+                env=self.engine.environment,
             )
         try:
             yield process
@@ -180,7 +190,7 @@ class Story:
         return [
             *("fleet_operator", "run", "--no-lease", f"--kubeconfig={kubeconfig or self.cluster.kubeconfig}"),
             *(f"--context={self.cluster.context}", f"--namespace={self.cluster.namespace}"),
-            f"--image=etcd={ETCD_IMAGE}",
+            f"--image={self.engine.name}={self.engine.image}",
         ]
 
     def mortal(self, *options: str) -> list[str]:
@@ -188,7 +198,12 @@ class Story:
         return [
             "tests.operator.kill_points",
             *(f"--kubeconfig={self.cluster.kubeconfig}", f"--context={self.cluster.context}"),
-            *(f"--namespace={self.cluster.namespace}", f"--image={ETCD_IMAGE}", f"--moves={self.moves}", *options),
+            *(
+                f"--namespace={self.cluster.namespace}",
+                f"--engine={self.engine.source}",
+                f"--moves={self.moves}",
+                *options,
+            ),
         ]
 
     def made(self) -> list[tuple[str, str]]:
@@ -260,7 +275,7 @@ class Story:
 
     def _objects(self) -> set[str]:
         """Of the kinds that operations create."""
-        kinds = sorted({name.partition(" ")[0] for one in OPERATIONS for name in one.created})
+        kinds = sorted({name.partition(" ")[0] for one in self.operations for name in one.created})
         found = self.cluster.get(",".join(kinds))["items"]
         return {f"{one['kind'].lower()}s {one['metadata']['name']}" for one in found}
 
@@ -273,51 +288,47 @@ class Story:
             log = self.cluster.kubectl("logs", f"{NAME}-0")
         except FleetError:  # there is no such pod yet
             return []
-        return _CHANGED.findall(log)[number:]
+        return list(self.engine.changes_in(log))[number:]
 
     # Its data
 
     def write(self) -> None:
-        key, value = f"key-{len(self.written)}", secrets.token_hex(8)
+        number = len(self.written)
 
-        async def put() -> None:
-            async with Etcd(self.app.tls(), seconds=10) as etcd:
-                await etcd.put(self._endpoints()[0], key, value)
+        async def write() -> None:
+            async with asyncio.timeout(10):
+                connection = await self.engine.traffic.connect(self.app.places()[0], self.app.tls())
+                try:
+                    await connection.write(number)
+                finally:
+                    connection.close()
 
-        asyncio.run(put())
-        self.written[key] = value
+        asyncio.run(write())
+        self.written.add(number)
 
     def _check_data(self) -> None:
         """Every member has all that was written before, and takes one more."""
-
-        async def read() -> None:
-            async with Etcd(self.app.tls(), seconds=10) as etcd:
-                for endpoint in self._endpoints():
-                    found = {key: await etcd.get(endpoint, key) for key in self.written}
-                    assert found == {key: value.encode() for key, value in self.written.items()}, f"at {endpoint}"
-
         for attempt in range(3):
             try:
-                asyncio.run(read())
+                for place in self.app.places():
+                    missing = lost(self.engine.traffic, frozenset(self.written), place, self.app.tls())
+                    assert not missing, f"{missing} at {place}"
                 self.write()
                 break
-            except (Unreachable, Refused):  # on a machine this busy an election may come between
+            except TRAFFIC_ERRORS:  # on a machine this busy an election may come between
                 if attempt == 2:
                     raise
                 time.sleep(2)
 
-    def _endpoints(self) -> list[Endpoint]:
-        return [Endpoint(place.address, 2379, place.name) for place in self.app.places()]
-
     def close(self) -> None:
-        release(self.cluster)
+        release(self.cluster, self.engine)
 
 
-def stage(cluster: Cluster) -> None:
+def stage(cluster: Cluster, engine: EngineUnderTest) -> None:
     """What every story needs in its cluster."""
-    cluster.images("etcd")
+    cluster.images(engine.name)
     cluster.kubectl("apply", "--server-side", "-f", "-", input=definitions())
-    wait_served(cluster, "etcds.fleet.dev")
+    wait_served(cluster, engine.resource.title)
 
 
 def beside(cluster: Cluster, name: str) -> Cluster:

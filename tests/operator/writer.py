@@ -1,8 +1,8 @@
-"""A client of an etcd that never stops writing, and remembers what it was promised.
+"""A client of an app that never stops writing, and remembers what it was promised.
 
-Each write has a number of its own. One that etcd answered with yes was acknowledged, and must be there for ever after;
-one without an answer may be there or not. The writer speaks to members over their gateway with the app's own
-connection Secret, and follows their addresses. It runs beside the test, which breaks things meanwhile.
+Each write has a number of its own. One that the engine answered with yes was acknowledged, and must be there for ever
+after; one without an answer may be there or not. The writer speaks to members by the engine's traffic with the app's
+own connection Secret, and follows their addresses. It runs beside the test, which breaks things meanwhile.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import random
 import ssl
 import threading
 import time
-from base64 import b64decode, b64encode
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -21,26 +20,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-import orjson
+from fleet.testing.traffic import TRAFFIC_ERRORS, MemberAddress, Traffic, TrafficConnection
 
-PREFIX = b"written/"
-PAGE = 5_000
 FRESH = 0.1  # seconds: within them before a fault, there was an acknowledgement
 DENSE = 200  # acknowledgements a second, below which a fault has too little to lose
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a member is, and the name that its certificate must have."""
-
-    address: str
-    name: str
-    port: int = 2379
-
-
-Find = Callable[[], Sequence[Place]]  # who may be asked now; it may take its time, or fail
+Find = Callable[[], Sequence[MemberAddress]]  # who may be asked now; it may take its time, or fail
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +40,17 @@ class Fault:
 
 
 class Writer:
-    """`with Writer(find, tls) as writer:` writes until the end of the block, or until `stop`."""
+    """`with Writer(traffic, find, tls) as writer:` writes until the end of the block, or until `stop`."""
 
-    def __init__(self, find: Find, tls: ssl.SSLContext | None, *, rate: float = 300.0, workers: int = 24) -> None:
+    def __init__(
+        self, traffic: Traffic, find: Find, tls: ssl.SSLContext | None, *, rate: float = 300.0, workers: int = 24
+    ) -> None:
+        self._traffic = traffic
         self._find = find
         self._tls = tls
         self._gap = workers / rate  # seconds between two writes of one worker
         self._workers = workers
-        self._places: Sequence[Place] = ()
+        self._places: Sequence[MemberAddress] = ()
         self._number = 0
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._write()), daemon=True)
@@ -166,7 +157,7 @@ class Writer:
 
     async def _work(self, turn: int) -> None:
         """One connection, one write at a time; after each failure it asks the next member."""
-        connection: Connection | None = None
+        connection: TrafficConnection | None = None
         while not self._stopped.is_set():
             begun = time.monotonic()
             if not self._places:
@@ -177,14 +168,14 @@ class Writer:
                 connection.close()
                 connection = None
             try:
-                # Without a leader etcd holds a write for seconds; a client that waits so long sees its end too late.
+                # Without a leader an engine may hold a write for seconds; who waits so long sees its end too late.
                 async with asyncio.timeout(random.uniform(0.4, 0.8)):
-                    connection = connection or await Connection.open(place, self._tls)
+                    connection = connection or await self._traffic.connect(place, self._tls)
                     self._number += 1
                     number = self._number
-                    await connection.ask("kv/put", {"key": _encoded(_key(number)), "value": _encoded(_value(number))})
+                    await connection.write(number)
                 self._acknowledged[number] = time.monotonic()
-            except PROBLEMS as problem:
+            except TRAFFIC_ERRORS as problem:
                 self.last_problem = f"{place.name}: {type(problem).__name__}: {problem}"
                 self.unanswered += 1
                 self.cut += isinstance(problem, OSError | EOFError) and not isinstance(problem, TimeoutError)
@@ -198,86 +189,22 @@ class Writer:
             connection.close()
 
 
-class RefusedError(Exception):
-    """etcd answered, and not with yes."""
-
-
-PROBLEMS = (RefusedError, TimeoutError, OSError, EOFError, ValueError)
-
-
-@dataclass(frozen=True, slots=True)
-class Connection:
-    """HTTP as far as etcd's gateway needs it, one question at a time: a library's client takes twice the time of one
-    of the two cores that everything shares."""
-
-    place: Place
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-
-    @classmethod
-    async def open(cls, place: Place, tls: ssl.SSLContext | None) -> Connection:
-        streams = await asyncio.open_connection(
-            place.address, place.port, ssl=tls, server_hostname=place.name if tls else None, limit=64 << 20
-        )
-        return cls(place, *streams)
-
-    async def ask(self, path: str, question: dict[str, Any]) -> dict[str, Any]:
-        body = orjson.dumps(question)
-        head = f"POST /v3/{path} HTTP/1.1\r\nHost: {self.place.name}\r\nContent-Length: {len(body)}\r\n\r\n"
-        self.writer.write(head.encode() + body)
-        status, headers = _head(await self.reader.readuntil(b"\r\n\r\n"))
-        content = b""
-        if "content-length" in headers:
-            content = await self.reader.readexactly(int(headers["content-length"]))
-        else:
-            while size := int(await self.reader.readuntil(b"\r\n"), 16):
-                content += (await self.reader.readexactly(size + 2))[:-2]
-            await self.reader.readexactly(2)
-        answer: dict[str, Any] = orjson.loads(content)
-        if status != 200:
-            raise RefusedError(answer.get("message") or answer.get("error") or f"HTTP {status}")
-        return answer
-
-    def close(self) -> None:
-        self.writer.transport.abort()
-
-
-def _head(content: bytes) -> tuple[int, dict[str, str]]:
-    first, *lines = content.decode().rstrip().split("\r\n")
-    pairs = (line.partition(":") for line in lines)
-    return int(first.split()[1]), {name.lower(): value.strip() for name, _, value in pairs}
-
-
-def lost(numbers: frozenset[int], place: Place, tls: ssl.SSLContext | None, *, own: bool = False) -> list[int]:
+def lost(
+    traffic: Traffic,
+    numbers: frozenset[int],
+    place: MemberAddress,
+    tls: ssl.SSLContext | None,
+    *,
+    own: bool = False,
+) -> list[int]:
     """Which of these writes a member does not have. `own`: by its own memory, without asking the others."""
-    found = asyncio.run(_read_all(place, tls, own=own))
-    return sorted(number for number in numbers if found.get(_key(number)) != _value(number))
+    return sorted(numbers - asyncio.run(_count(traffic, place, tls, own=own)))
 
 
-async def _read_all(place: Place, tls: ssl.SSLContext | None, *, own: bool) -> dict[bytes, bytes]:
-    found: dict[bytes, bytes] = {}
-    begin, end = PREFIX, PREFIX[:-1] + bytes([PREFIX[-1] + 1])
+async def _count(traffic: Traffic, place: MemberAddress, tls: ssl.SSLContext | None, *, own: bool) -> frozenset[int]:
     async with asyncio.timeout(60):
-        connection = await Connection.open(place, tls)
-        while True:
-            asked = {"key": _encoded(begin), "range_end": _encoded(end), "limit": PAGE, "serializable": own}
-            answer = await connection.ask("kv/range", asked)
-            page = answer.get("kvs", ())
-            found.update({b64decode(one["key"]): b64decode(one.get("value", "")) for one in page})
-            if not answer.get("more"):
-                break
-            begin = b64decode(page[-1]["key"]) + b"\0"
-        connection.close()
-    return found
-
-
-def _key(number: int) -> bytes:
-    return PREFIX + f"{number:09d}".encode()
-
-
-def _value(number: int) -> bytes:
-    return f"the value of {number}".encode()
-
-
-def _encoded(content: bytes) -> str:
-    return b64encode(content).decode()
+        connection = await traffic.connect(place, tls)
+        try:
+            return await connection.count(own=own)
+        finally:
+            connection.close()

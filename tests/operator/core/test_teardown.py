@@ -10,6 +10,7 @@ import pytest
 from fleet.install import rights
 from fleet.testing import Cluster
 from tests.operator.app_on_nodes import App, unattended_app
+from tests.operator.etcd.under_test import ETCD
 from tests.operator.installed_rights import allow, installed
 
 DEFINITIONS = "customresourcedefinitions"
@@ -17,7 +18,7 @@ DEFINITIONS = "customresourcedefinitions"
 
 @pytest.fixture
 def app(cluster: Cluster, tmp_path: Path) -> Iterator[App]:
-    with unattended_app(cluster, tmp_path) as made:
+    with unattended_app(cluster, tmp_path, ETCD) as made:
         yield made
 
 

@@ -24,8 +24,8 @@ from fleet.kit.observation import ledger_in
 from fleet.kit.step import Decision, Take
 from fleet.kit.template import mark_of
 from fleet.kit.world import World
-from tests.operator.app_on_nodes import ETCD_IMAGE
 from tests.operator.etcd.observations import applied, decided, said
+from tests.operator.etcd.under_test import ETCD
 from tests.operator.existing_setups import SET_UPS, SetUp
 
 Object = dict[str, Any]
@@ -33,7 +33,7 @@ CLUSTER = 0xC1
 OWNED: Object = {"f:spec": {"f:updateStrategy": {"f:type": {}, "f:rollingUpdate": {"f:partition": {}}}}}
 OFFICIAL = "quay.io/coreos/etcd:v3.4.1"
 POLICY: Object = {"f:persistentVolumeClaimRetentionPolicy": {"f:whenDeleted": {}, "f:whenScaled": {}}}
-IMAGES = {"etcd": ETCD_IMAGE}
+IMAGES = {"etcd": ETCD.image}
 
 
 @dataclass

@@ -32,8 +32,9 @@ from fleet.kit.members import MemberRecord
 from fleet.kit.step import Act, NotYetError
 from fleet.kit.world import World
 from fleet.lab.programs import process
+from fleet.testing.traffic import MemberAddress
 from tests.operator.etcd.processes import VERSIONS, eventually, programs
-from tests.operator.writer import Place as Where
+from tests.operator.etcd.traffic import EtcdTraffic
 from tests.operator.writer import Writer, lost
 
 FOUND = Layout(
@@ -117,8 +118,8 @@ class Members:
     def endpoint(self, pod: str) -> Endpoint:
         return Endpoint(self.addresses[pod], 2379, f"{pod}.etcd-headless")
 
-    def places(self) -> list[Where]:
-        return [Where(self.addresses[pod], f"{pod}.etcd-headless") for pod in self.running]
+    def places(self) -> list[MemberAddress]:
+        return [MemberAddress(self.addresses[pod], f"{pod}.etcd-headless", 2379) for pod in self.running]
 
     def tls(self) -> ssl.SSLContext:
         return client_context(self.authority)
@@ -191,7 +192,7 @@ async def _story(members: Members) -> None:
         await members.well(plain, *pods)
         serves_both = secured.serves_both((await plain.status(members.endpoint("etcd-0"))).version)
         with ExitStack() as stack:
-            before = Writer(members.places, None, rate=50, workers=6)
+            before = Writer(EtcdTraffic(), members.places, None, rate=50, workers=6)
             if serves_both:
                 await asyncio.to_thread(stack.enter_context, before)
             for pod in reversed(pods):
@@ -200,7 +201,7 @@ async def _story(members: Members) -> None:
                 if serves_both:
                     await members.well(plain, *pods)
             after = await asyncio.to_thread(
-                stack.enter_context, Writer(members.places, members.tls(), rate=50, workers=6)
+                stack.enter_context, Writer(EtcdTraffic(), members.places, members.tls(), rate=50, workers=6)
             )
             await members.readdressed(encrypted, CLOSING)
             members.start("etcd-2", CLOSING)
@@ -224,7 +225,7 @@ async def _story(members: Members) -> None:
     for place in members.places():
         for written in numbers:
             assert written
-            assert await asyncio.to_thread(lost, written, place, members.tls()) == []
+            assert await asyncio.to_thread(lost, EtcdTraffic(), written, place, members.tls()) == []
 
 
 async def _once_allowed(etcd: Etcd, seen: EtcdObservation, step: Act) -> None:

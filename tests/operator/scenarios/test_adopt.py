@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 from fleet.testing.git import git
+from fleet.testing.traffic import TRAFFIC_ERRORS
 from tests.operator import installed_rights
 from tests.operator.app_on_nodes import App, Object, api_of
 from tests.operator.existing_setups import SET_UPS, Desk, Kept
-from tests.operator.writer import PROBLEMS, Writer, lost
+from tests.operator.writer import Writer, lost
 
 pytestmark = [pytest.mark.real_nodes, pytest.mark.timeout(900)]
 SAMPLE = ("tls", "chart")
@@ -279,7 +280,7 @@ def test_tls_is_turned_on_while_it_serves_and_nobody_is_cut_off(kept: Kept) -> N
         assert kept.condition("Converged")["reason"] == "NextRoll"
         plain.goes_on()
         print(f"{opened.what}: longest time without an acknowledgement {plain.outage(opened.at):.2f} s")
-        with Writer(lambda: kept.places(api), App.tls(kept), rate=50) as encrypted:
+        with Writer(kept.engine.traffic, lambda: kept.places(api), App.tls(kept), rate=50) as encrypted:
             word = f"fleet.dev/roll={kept.namespace}"
             closed = encrypted.strike("roll", lambda: kept.cluster.kubectl("annotate", "etcd", kept.name, word))
             kept.wait("TLS alone", lambda: kept.condition("Converged").get("status") == "True", 240)
@@ -290,9 +291,9 @@ def test_tls_is_turned_on_while_it_serves_and_nobody_is_cut_off(kept: Kept) -> N
     after, tls = kept.starts(), App.tls(kept)
     assert all(after[pod][0] != before[pod][0] for pod in before)
     for place in kept.places():
-        assert lost(numbers, place, tls) == []
-        with pytest.raises(PROBLEMS):
-            lost(frozenset(), place, None)
+        assert lost(kept.engine.traffic, numbers, place, tls) == []
+        with pytest.raises(TRAFFIC_ERRORS):
+            lost(kept.engine.traffic, frozenset(), place, None)
     _connects(kept)
     kept.cluster.kubectl("annotate", "etcd", kept.name, "fleet.dev/on-delete=release")
     kept.cluster.kubectl("delete", "etcd", kept.name, "--timeout=60s")

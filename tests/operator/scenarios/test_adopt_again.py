@@ -13,7 +13,8 @@ import yaml
 
 from fleet.testing.git import git
 from tests.operator import installed_rights
-from tests.operator.app_on_nodes import ETCD_IMAGE, App, Object
+from tests.operator.app_on_nodes import App, Object
+from tests.operator.etcd.under_test import ETCD
 from tests.operator.existing_setups import Desk
 
 pytestmark = [pytest.mark.real_nodes, pytest.mark.timeout(600)]
@@ -33,7 +34,7 @@ exec /usr/bin/etcd --name=$(hostname) --data-dir=/var/lib/etcd/data \\
 def _objects() -> list[Object]:
     container = {
         "name": "etcd",
-        "image": ETCD_IMAGE.format(series="3.4"),
+        "image": ETCD.image.format(series="3.4"),
         "command": ["/bin/sh", "-c", SCRIPT],
         "env": [{"name": "ETCDCTL_ENDPOINTS", "value": "http://127.0.0.1:1"}],
         "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},

@@ -79,7 +79,7 @@ def stage(unattended: App, tmp_path: Path) -> Iterator[Stage]:
     kept = Kept(unattended.cluster, unattended.operator, "raft-store", set_up=SET_UPS["renamed"])
     kept.cluster.images("etcd")
     kept.set_up_by_hand()
-    yield Stage(kept, Story(kept.cluster, tmp_path / "story"))
+    yield Stage(kept, Story(kept.cluster, tmp_path / "story", kept.engine))
 
 
 def test_an_operator_that_never_takes_two_steps_takes_over_and_gives_back(stage: Stage, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_an_operator_that_never_takes_two_steps_turns_tls_on(unattended: App, tm
     kept = Kept(unattended.cluster, unattended.operator, "raft-store", set_up=set_up)
     kept.cluster.images("etcd")
     kept.set_up_by_hand()
-    stage = Stage(kept, Story(kept.cluster, tmp_path / "story"))
+    stage = Stage(kept, Story(kept.cluster, tmp_path / "story", kept.engine))
     command = stage.story.mortal("--at=1", "--again")
     kept.adopt()
     stage.story.to_its_end(stage.is_taken, *command)
@@ -114,7 +114,7 @@ def test_an_operator_that_never_takes_two_steps_turns_tls_on(unattended: App, tm
         kept.change(tls={"enabled": True})
         stage.story.to_its_end(partial(_converged, kept, "clients without TLS are still served"), *command)
         plain.goes_on()
-        with Writer(lambda: kept.places(api), App.tls(kept), rate=50) as encrypted:
+        with Writer(kept.engine.traffic, lambda: kept.places(api), App.tls(kept), rate=50) as encrypted:
             kept.cluster.kubectl("annotate", "etcd", kept.name, "fleet.dev/roll=now")
             stage.story.to_its_end(partial(_converged, kept, "members read the operator's files"), *command)
             encrypted.goes_on()
@@ -124,7 +124,7 @@ def test_an_operator_that_never_takes_two_steps_turns_tls_on(unattended: App, tm
     assert len({life for life, _ in moves}) == len(moves)
     assert [what for _, what in moves].count("etcd update") == 6, "each member is known by both URLs, then by one"
     for place in kept.places():
-        assert lost(numbers, place, App.tls(kept)) == []
+        assert lost(kept.engine.traffic, numbers, place, App.tls(kept)) == []
 
 
 def _converged(kept: Kept, words: str) -> bool:

@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 from tests.operator import installed_rights
-from tests.operator.app_on_nodes import ETCD_IMAGE, SMALL, App, Object
+from tests.operator.app_on_nodes import SMALL, App, Object
+from tests.operator.etcd.under_test import ETCD
 from tests.operator.existing_setups import Desk
 
 pytestmark = [pytest.mark.real_nodes, pytest.mark.timeout(600)]
-IMAGE = ETCD_IMAGE.format(series="3.4")
+IMAGE = ETCD.image.format(series="3.4")
 OLD = "3.3.27"  # of the length of what it replaces
 AGE = f"""
 was=$(etcd --version | sed -n 's/^etcd Version: //p' | sed 's/[.]/[.]/g')

@@ -22,7 +22,8 @@ import pytest
 from fleet.testing import Cluster
 from fleet.testing.plugin import Labs
 from fleet.testing.proxy import Kill, Match, Plan, Proxy, Rule
-from tests.operator.operations import OPERATIONS, Operation, Story, beside, expected, leave, stage
+from tests.operator.etcd.under_test import ETCD
+from tests.operator.operations import Operation, Story, beside, expected, leave, operations_of, stage
 
 pytestmark = [pytest.mark.real_nodes]
 MOST = 13  # moves that an operation may have, and one more
@@ -33,6 +34,7 @@ def kill(verb: str, resource: str, number: int = 1) -> Rule:
     return Rule(Match(verb=verb, resource=resource, writes=True), Kill(), nth=number)
 
 
+OPERATIONS = operations_of(ETCD)
 ANNOUNCED = kill("patch", "configmaps")  # that a member is about to be replaced
 DANGEROUS = {  # by operation: the moves after which the product is killed, one after the other
     "create": (kill("patch", "secrets", 2), kill("patch", "statefulsets")),
@@ -47,14 +49,14 @@ DANGEROUS = {  # by operation: the moves after which the product is killed, one 
 def staged(fleet_labs: Labs) -> Cluster:
     lab = fleet_labs.real()
     cluster = Cluster(lab, lab.spec.clusters[0].name, "default")
-    stage(cluster)
+    stage(cluster, ETCD)
     return cluster
 
 
 @contextmanager
 def story(cluster: Cluster, name: str, directory: Path) -> Iterator[Story]:
     own = beside(cluster, name)
-    made = Story(own, directory / own.namespace)
+    made = Story(own, directory / own.namespace, ETCD)
     try:
         yield made
     finally:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.operator.app_on_nodes import App
+from tests.operator.etcd.under_test import election
 from tests.operator.writer import Writer
 
 pytestmark = pytest.mark.timeout(1800)
@@ -70,13 +71,13 @@ def _resize(app: App, writer: Writer, members: int) -> None:
 
 
 def _upgrade(app: App, writer: Writer) -> None:
-    known, before = len(app.events()), app.election()
+    known, before = len(app.events()), election(app)
     fault = writer.strike("upgrade", lambda: _rolls(app, version="3.5"))
     assert {one["version"].rpartition(".")[0] for one in app.status["members"]} == {"3.5"}
     for snapshots in (6000, 7000, 8000):
         if _leader_last(app, known, before):
             break
-        known, before = len(app.events()), app.election()
+        known, before = len(app.events()), election(app)
         _rolls(app, config={"snapshotCount": snapshots})
     else:
         raise AssertionError(f"members elect another leader in every roll: {app.events()[known:]}")
@@ -112,7 +113,7 @@ def _leader_last(app: App, known: int, before: tuple[int, str]) -> bool:
     restarted = []
     told = [one for one in app.events()[known:] if one[0] in ("LeaderMoved", "Restarting")]
     elections, leader = before
-    if app.election()[0] != elections + sum(reason == "LeaderMoved" for reason, _ in told):
+    if election(app)[0] != elections + sum(reason == "LeaderMoved" for reason, _ in told):
         print(f"members elected a leader by themselves meanwhile: {told}")
         return False
     for reason, note in told:
@@ -130,12 +131,12 @@ def _leader_last(app: App, known: int, before: tuple[int, str]) -> bool:
 
 def _lose_the_leader(app: App, writer: Writer) -> None:
     """Somebody is elected; where its pod is there again sooner than the others give it up, that may be the same one."""
-    elections, leader = app.election()
+    elections, leader = election(app)
     before = app.uids()[leader]
     fault = writer.strike("loss of the leader's pod", app.lose_pod(leader))
     app.wait("its pod is another", lambda: app.uids().get(leader, before) != before)
     app.wait_ready()
-    assert app.election()[0] > elections
+    assert election(app)[0] > elections
     _after(app, writer, fault.what, fault.at)
 
 

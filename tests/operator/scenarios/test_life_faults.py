@@ -9,8 +9,9 @@ import pytest
 
 from fleet.errors import FleetError
 from fleet.testing.faults import Faults
+from fleet.testing.traffic import WriteRefusedError
 from tests.operator.app_on_nodes import App, dead_webhook
-from tests.operator.writer import Connection, RefusedError
+from tests.operator.etcd.traffic import EtcdTraffic
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -34,12 +35,12 @@ def test_an_etcd_whose_quota_is_full_lets_writes_in_again_by_itself(app: App) ->
 
 async def _fill(app: App) -> str:
     """Write over one key until etcd has had enough; what it says then."""
-    connection = await Connection.open(app.places()[0], app.tls())
+    connection = await EtcdTraffic().connect(app.places()[0], app.tls())
     question = {"key": "a2V5", "value": "A" * 1_000_000}
     try:
         for _ in range(100):
             await connection.ask("kv/put", question)
-    except RefusedError as refused:
+    except WriteRefusedError as refused:
         return str(refused)
     finally:
         connection.close()

@@ -24,10 +24,11 @@ from fleet.kube.runtime import NotLeadingError
 from fleet.testing import Cluster
 from fleet.testing.audit import WRITES
 from tests.operator.etcd.processes import EtcdCluster, programs
-from tests.operator.operations import OPERATIONS, TINY, Operation, Story, expected, stage
+from tests.operator.etcd.under_test import ETCD
+from tests.operator.operations import TINY, Operation, Story, expected, operations_of, stage
 
 SECONDS = 9.0  # a machine that stands still for less than that changes nothing
-BY_NAME = {operation.name: operation for operation in OPERATIONS}
+BY_NAME = {operation.name: operation for operation in operations_of(ETCD)}
 
 
 def user(cluster: Cluster, name: str, directory: Path) -> Path:
@@ -99,8 +100,8 @@ class Pair:
 
 @pytest.fixture
 def pair(real_cluster: Cluster, tmp_path: Path) -> Iterator[Pair]:
-    stage(real_cluster)
-    story = Story(real_cluster, tmp_path / "pair")
+    stage(real_cluster, ETCD)
+    story = Story(real_cluster, tmp_path / "pair", ETCD)
     try:
         yield Pair(story)
     finally:
