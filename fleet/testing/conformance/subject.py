@@ -17,6 +17,7 @@ from fleet.model.types import amount
 from fleet.names import GROUP, VERSION
 from fleet.testing.conformance.plain_servers import PlainServers
 from fleet.testing.conformance.trial import Trial
+from fleet.text import count_noun
 
 NAME, NAMESPACE = "db", "orders"
 
@@ -124,7 +125,7 @@ def declared_subject(app_type: AppType[Any], app: App) -> Subject:
     fields = type(app).model_fields
     changes = [change_spec(f"version {version}", interrupts=alone, version=version) for version in versions[-1:]]
     if app_type.caps.scale:
-        changes += [change_spec(f"{number} members", members=number) for number in (count + 2, count + 1)]
+        changes += [change_spec(count_noun(number, "member"), members=number) for number in (count + 2, count + 1)]
     if "storage" in fields:
         doubled = f"{int(amount(app.storage)) * 2}"  # type: ignore[attr-defined]
         changes.append(change_spec("larger volumes", storage=doubled))
