@@ -112,6 +112,14 @@ class Object:
         return version
 
     @property
+    def kind(self) -> tuple[str, str, str]:
+        """Return the group, version and kind, which an object has whose identity cannot be read."""
+        if self._key is not None:
+            return self._key.group, self.version, self._key.kind
+        group, _, version = self.manifest["apiVersion"].rpartition("/")
+        return group, version, self.manifest["kind"]
+
+    @property
     def other_keys(self) -> tuple[Key, ...]:
         """Return the keys under which the object may exist in a cluster and stay; an app is called by its key, or
         refused.

@@ -72,7 +72,7 @@ log = logging.getLogger(__name__)
 
 def kinds_of(desired: Iterable[Desired]) -> frozenset[Kind]:
     """Return the kinds of all objects of some stacks."""
-    return frozenset((obj.key.group, obj.version, obj.key.kind) for stack in desired for obj in stack.objects)
+    return frozenset(obj.kind for stack in desired for obj in stack.objects)
 
 
 class ClusterWatch:

@@ -29,7 +29,8 @@ class GitRemote:
         """Make a working clone with a user configured, so that commits work on a machine without one."""
         from git import Repo
 
-        with Repo.clone_from(str(self.path), target) as repository, repository.config_writer() as config:
+        # By the remote's own object: `Repo.clone_from` needs a working directory, and a test may have removed it.
+        with Repo(self.path) as remote, remote.clone(str(target)) as repository, repository.config_writer() as config:
             config.set_value("user", "name", "Test").set_value("user", "email", "test@example.com")
         return target
 
