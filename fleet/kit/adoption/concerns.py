@@ -30,12 +30,14 @@ from fleet.model.app import App
 A = TypeVar("A", bound=App)
 
 
-def list_concerns_as_found(observation: Observation[A], answers: Answers[A]) -> Concerns:
+def list_concerns_as_found(observation: Observation[A], answers: Answers[A], *, rolls_anyway: bool = False) -> Concerns:
     """Return what is looked after until the first roll, which begins when git asks for something that members have not.
 
-    Nobody joins and nobody is replaced: a pod that is made now is made as others had it.
+    Nobody joins and nobody is replaced: a pod that is made now is made as others had it. With `rolls_anyway` the engine
+    itself has a reason for the roll.
     """
-    wanted = not is_as_it_was(answers.app_type.adoption_rules(), observation.app, observation.role.name)
+    rules = answers.app_type.adoption_rules()
+    wanted = rolls_anyway or not is_as_it_was(rules, observation.app, observation.role.name)
     return {
         Concern.ADOPTION: (lambda: adopt(observation, answers), lambda: let_go(observation)),
         Concern.IDENTITY: (lambda: refuse_other_cluster(observation, answers),),

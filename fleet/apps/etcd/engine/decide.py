@@ -12,26 +12,10 @@ from fleet.apps.etcd.engine.change import refuse_other_version, take_back_downgr
 from fleet.apps.etcd.engine.observe import EtcdObservation
 from fleet.apps.etcd.engine.repair import free_space, refuse_to_replace, replace_corrupt
 from fleet.apps.etcd.engine.secrets import unsigned
-from fleet.kit.adoption.convergence import as_found, owned_by_others
-from fleet.kit.adoption.takeover import adopt, let_go
-from fleet.kit.adoption.template import is_as_it_was
-from fleet.kit.decide.health import wait_for_unwell
-from fleet.kit.decide.join import settle_members
-from fleet.kit.decide.leave import scale_in
-from fleet.kit.decide.quorum import recover_majority
-from fleet.kit.decide.roll import give_up_roll, revive_members, roll_members
+from fleet.kit.adoption.concerns import list_concerns_as_found
+from fleet.kit.adoption.convergence import as_found
 from fleet.kit.decide.table import list_concerns
-from fleet.kit.decide.upkeep import (
-    grow_volumes,
-    refuse_other_cluster,
-    refuse_strangers,
-    remove_leftovers,
-    restore_pods,
-    write_files,
-)
-from fleet.kit.observation import ledger_of
 from fleet.kit.order import Concern, Concerns
-from fleet.kit.step import Decision, blocked
 
 
 def concerns(observation: EtcdObservation, answers: EtcdAnswers) -> Concerns:
@@ -42,54 +26,18 @@ def concerns(observation: EtcdObservation, answers: EtcdAnswers) -> Concerns:
 
 
 def _as_found(observation: EtcdObservation, answers: EtcdAnswers) -> Concerns:
-    """For members that others set up, until the first roll: their pods read no files of ours, so nobody can join."""
-    rules = answers.app_type.adoption_rules()
-    wanted = not is_as_it_was(rules, observation.app) or encrypt.is_wanted(observation)
+    """Return what is looked after until the first roll, with what etcd alone knows in between."""
+    shared = list_concerns_as_found(observation, answers, rolls_anyway=encrypt.is_wanted(observation))
+    owned, *further = shared[Concern.ROLL]
     return {
-        Concern.ADOPTION: (lambda: adopt(observation, answers), lambda: let_go(observation)),
+        **shared,
         Concern.FOUNDING: (lambda: unsigned(observation),),
-        Concern.IDENTITY: (lambda: refuse_other_cluster(observation, answers),),
-        Concern.STAFF: (lambda: restore_pods(observation),),
-        Concern.ROLLBACK: (
-            lambda: give_up_roll(observation, answers) if wanted or ledger_of(observation).failed else None,
-        ),
-        Concern.REVIVAL: (lambda: _revive(observation, answers) if wanted else None,),
-        Concern.QUORUM: (
-            lambda: recover_majority(observation, answers, forcible=False),
-            lambda: refuse_strangers(observation),
-        ),
         Concern.CORRUPTION: (lambda: replace_corrupt(observation, answers, observation.pods),),
         Concern.SPACE: (lambda: free_space(observation),),
         Concern.REPAIR: (
             lambda: take_back_downgrade(observation),
             lambda: refuse_to_replace(observation, answers, observation.pods),
         ),
-        Concern.LEAVING: (lambda: scale_in(observation, answers),),
-        Concern.JOINING: (lambda: settle_members(observation, answers),),
-        Concern.TIDYING: (lambda: remove_leftovers(answers.leftovers(observation)),),
-        Concern.VOLUMES: (lambda: grow_volumes(observation),),
-        Concern.ROLL: (
-            lambda: owned_by_others(observation) if wanted else None,
-            lambda: encrypt.begun(observation, answers),
-            lambda: write_files(observation, answers) if wanted else None,
-            lambda: roll_members(observation, answers) if wanted else None,
-            lambda: _needs_a_roll(observation),
-        ),
-        Concern.HEALTH: (lambda: wait_for_unwell(observation), lambda: refuse_other_version(observation, answers)),
+        Concern.ROLL: (owned, lambda: encrypt.begun(observation, answers), *further),
+        Concern.HEALTH: (*shared[Concern.HEALTH], lambda: refuse_other_version(observation, answers)),
     }
-
-
-def _revive(observation: EtcdObservation, answers: EtcdAnswers) -> Decision | None:
-    """As for a roll: not while the template is another manager's, and with the files in place."""
-    decision = revive_members(observation, answers)
-    return decision and (owned_by_others(observation) or write_files(observation, answers) or decision)
-
-
-def _needs_a_roll(observation: EtcdObservation) -> Decision | None:
-    if observation.replicas >= observation.app.members:
-        return None
-    return blocked(
-        "NeedsRoll",
-        f"scale to {observation.app.members} waits: members were set up by others, and one that joins needs what the "
-        f"first roll brings: `fleet roll {observation.app.name}`",
-    )
