@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 from fleet.apps.registry import driver, find_module
@@ -20,7 +19,7 @@ from fleet.kit.explain import describe_decision, explain
 from fleet.kit.observation import Observation
 from fleet.kit.order import diagnose
 from fleet.kit.permissions import Permissions
-from fleet.kit.plain_engine import PlainEngine
+from fleet.kit.plain_engine import make_engine
 from fleet.kit.record import RecordError, list_classes, read_observation
 
 
@@ -62,10 +61,8 @@ def load_engine(setup: Mapping[str, Any]) -> Engine[Any, Any]:
     except TypeError as error:
         raise RecordError("its permissions are not those of this release") from error
     named = {str(program): str(image) for program, image in images.items()}
-    module, _, name = known.engine.partition(":")
-    if not module and isinstance(known, AppType):
-        return PlainEngine(known, named, allowed)
-    engine: Engine[Any, Any] = getattr(import_module(module), name)(named, allowed)
+    engine = make_engine(known, named, allowed)
+    assert engine is not None  # noqa: S101 - a type without one was refused above
     return engine
 
 

@@ -6,7 +6,8 @@ import datetime
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from importlib import import_module
+from typing import Any, TypeVar
 
 from fleet.errors import ConfigurationError
 from fleet.kit import names
@@ -14,6 +15,8 @@ from fleet.kit.answers import Answers
 from fleet.kit.app_engine import AppEngine
 from fleet.kit.app_type import AppType
 from fleet.kit.decide.roll import NO_MAJORITY
+from fleet.kit.driver import Driver
+from fleet.kit.engine import Engine
 from fleet.kit.observation import Observation
 from fleet.kit.permissions import DEFAULT, Permissions
 from fleet.kit.roll import StopObjection
@@ -85,3 +88,17 @@ class PlainEngine(AppEngine[A]):
             "metadata": names.metadata(app, connection.secret),
             "data": {name: b64encode(value.encode()).decode() for name, value in values.items()},
         }
+
+
+def make_engine(
+    driver: Driver[Any], images: Mapping[str, str], permissions: Permissions = DEFAULT
+) -> Engine[Any, Any] | None:
+    """Return the half that acts which a driver names, or that of types that name none; None if it can have neither.
+
+    Raises what the named module raises when it is loaded.
+    """
+    module, _, name = driver.engine.partition(":")
+    if module:
+        named: Engine[Any, Any] = getattr(import_module(module), name)(images, permissions)
+        return named
+    return PlainEngine(driver, images, permissions) if isinstance(driver, AppType) else None

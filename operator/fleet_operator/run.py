@@ -6,15 +6,13 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 from fleet.apps.registry import describe_types, load_drivers
-from fleet.kit.app_type import AppType
 from fleet.kit.driver import Driver
 from fleet.kit.engine import Engine
 from fleet.kit.permissions import DEFAULT, Permissions
-from fleet.kit.plain_engine import PlainEngine
+from fleet.kit.plain_engine import make_engine
 from fleet.kube.runtime import Controller, Lease, Operator, Watch
 from fleet.kube.runtime.handlers import generation_changed, label
 from fleet.names import APP_TYPES, GROUP
@@ -51,21 +49,17 @@ def _load_engine(driver: Driver[Any], images: Mapping[str, str], permissions: Pe
 
     Return None for one of an installed package that cannot be loaded.
     """
-    module, _, name = driver.engine.partition(":")
     kind = driver.app.kind()
     try:
-        if module:
-            named: Engine[Any, Any] = getattr(import_module(module), name)(images, permissions)
-            return named
-        if isinstance(driver, AppType):
-            return PlainEngine(driver, images, permissions)
+        engine = make_engine(driver, images, permissions)
     except Exception:
         if type(driver).__module__.startswith("fleet.apps."):
             raise
         log.exception("the half of %s that acts cannot be loaded from %s", kind, driver.engine or "its declaration")
         return None
-    log.error("the app type %s has no half that acts: nothing looks after its apps", kind)
-    return None
+    if engine is None:
+        log.error("the app type %s has no half that acts: nothing looks after its apps", kind)
+    return engine
 
 
 def operator(
