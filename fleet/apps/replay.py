@@ -14,13 +14,13 @@ from typing import Any
 from fleet.apps.registry import driver, find_module
 from fleet.errors import FleetError, NotFoundError
 from fleet.kit.app_type import AppType
-from fleet.kit.engine import Engine
-from fleet.kit.explain import describe_decision, explain
-from fleet.kit.observation import Observation
+from fleet.kit.observe.observation import Observation
+from fleet.kit.operate.engine import Engine
+from fleet.kit.operate.explain import describe_decision, explain
+from fleet.kit.operate.plain_engine import make_engine
+from fleet.kit.operate.record import RecordError, list_classes, read_observation
 from fleet.kit.order import diagnose
 from fleet.kit.permissions import Permissions
-from fleet.kit.plain_engine import make_engine
-from fleet.kit.record import RecordError, list_classes, read_observation
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,17 +16,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from fleet.kit import names
+from fleet.kit.credentials.tls import Tls
 from fleet.kit.driver import Capabilities, Driver, EngineMeta, Impact, Path, Refusal
 from fleet.kit.members import LEDGER, MemberRecord
 from fleet.kit.members import read as read_ledger
-from fleet.kit.tls import Tls
 from fleet.kit.versions import Versions
 from fleet.model.app import App
 from fleet.model.app_settings import Resources
 
 if TYPE_CHECKING:
     from fleet.kit.adoption.rules import AdoptionRules
-    from fleet.kit.users import User
+    from fleet.kit.credentials.users import User
 
 A = TypeVar("A", bound=App)
 USER = 65532  # the user of pods for which an image needs no other

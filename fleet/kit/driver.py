@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 A = TypeVar("A", bound=App)
 
-CONTRACT = 1  # of this module and `fleet.kit.engine`; a type says which one it was written for
+CONTRACT = 1  # of this module and `fleet.kit.operate.engine`; a type says which one it was written for
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from fleet.apps.registry import driver
 from fleet.kit import names
 from fleet.kit.app_type import AppType, Role
 from fleet.kit.driver import Refusal
-from fleet.kit.files import files, revision
 from fleet.kit.members import founders
-from fleet.kit.pods import pod_template, stateful_set, surroundings
+from fleet.kit.workload.files import files, revision
+from fleet.kit.workload.pods import pod_template, stateful_set, surroundings
 from fleet.model.app import App
 from fleet.render.crd import definition
 from fleet.testing.conformance import cases, declared_subject

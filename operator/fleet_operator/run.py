@@ -10,9 +10,9 @@ from typing import Any
 
 from fleet.apps.registry import describe_types, load_drivers
 from fleet.kit.driver import Driver
-from fleet.kit.engine import Engine
+from fleet.kit.operate.engine import Engine
+from fleet.kit.operate.plain_engine import make_engine
 from fleet.kit.permissions import DEFAULT, Permissions
-from fleet.kit.plain_engine import make_engine
 from fleet.kube.runtime import Controller, Lease, Operator, Watch
 from fleet.kube.runtime.handlers import generation_changed, label
 from fleet.names import APP_TYPES, GROUP

@@ -15,7 +15,7 @@ from fleet.apps.etcd import EtcdConfig
 from fleet.apps.etcd.files import common, file_of
 from fleet.errors import ConfigurationError
 from fleet.kit.members import MemberRecord
-from fleet.kit.settings_text import SettingsError, read_settings, read_value
+from fleet.kit.workload.settings_text import SettingsError, read_settings, read_value
 from tests.kubectl_yaml import Judge, build
 from tests.model.test_yaml_text import INFINITE, WORDS, shape
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fleet.cli import run
-from fleet.kit.record import pack_record
+from fleet.kit.operate.record import pack_record
 from tests.kit.test_record import record_of
 from tests.operator.etcd.observations import Drawing
 

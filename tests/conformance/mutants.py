@@ -26,7 +26,12 @@ from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "mutants.md"
-DECISIONS = ("fleet/kit/decide/*.py", "fleet/kit/roll.py", "fleet/kit/revive.py", "fleet/apps/etcd/engine/*.py")
+DECISIONS = (
+    "fleet/kit/decide/*.py",
+    "fleet/kit/workload/roll.py",
+    "fleet/kit/workload/revive.py",
+    "fleet/apps/etcd/engine/*.py",
+)
 OTHERS = {
     "__init__",
     "engine",

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from fleet import TLS, App
-from fleet.kit.tls import CLIENTS, DeclaredCertificate, Tls
-from fleet.kit.world import Object
+from fleet.kit.credentials.tls import CLIENTS, DeclaredCertificate, Tls
+from fleet.kit.observe.world import Object
 
 NOW = datetime(2031, 5, 1, 12, tzinfo=UTC)
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from fleet.kit.app_type import AppService, AppType, DataVolume, Port, Ready, Role, Setting
+from fleet.kit.credentials.tls import CLIENTS, DeclaredCertificate, Tls
+from fleet.kit.credentials.users import User
 from fleet.kit.driver import Impact
 from fleet.kit.members import MemberRecord
-from fleet.kit.tls import CLIENTS, DeclaredCertificate, Tls
-from fleet.kit.users import User
 from fleet.kit.versions import Versions
 from fleet.model.app import App
 from fleet.model.app_settings import TLS, Resources

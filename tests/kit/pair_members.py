@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleet.kit.answers import Answers
-from fleet.kit.app_engine import AppEngine
-from fleet.kit.engine import Allowed, Connector, Declined, Done, NotYet, Progress
-from fleet.kit.observation import Agreement, MemberState, Observation, Silence
+from fleet.kit.observe.answers import Answers
+from fleet.kit.observe.observation import Agreement, MemberState, Observation, Silence
+from fleet.kit.observe.world import World
+from fleet.kit.operate.app_engine import AppEngine
+from fleet.kit.operate.engine import Allowed, Connector, Declined, Done, NotYet, Progress
 from fleet.kit.step import Act
-from fleet.kit.world import World
 from tests.kit.pair import PAIR, Pair, app
 from tests.kit.plain_cluster import PlainCluster
 

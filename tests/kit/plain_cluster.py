@@ -12,15 +12,15 @@ import datetime
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from fleet.kit.app_engine import AppEngine
 from fleet.kit.app_type import AppType
+from fleet.kit.observe.world import World
+from fleet.kit.operate.app_engine import AppEngine
+from fleet.kit.operate.plain_engine import PlainEngine
 from fleet.kit.order import decide
 from fleet.kit.permissions import DEFAULT, Permissions
-from fleet.kit.plain_engine import PlainEngine
-from fleet.kit.stateful_set import changed, partition_of, updates_on_delete
 from fleet.kit.step import Act, Apply, Decision, Delete, Object, Revert, State, Step
-from fleet.kit.template import mark_of
-from fleet.kit.world import World
+from fleet.kit.workload.stateful_set import changed, partition_of, updates_on_delete
+from fleet.kit.workload.template import mark_of
 
 START = datetime.datetime(2031, 5, 1, tzinfo=datetime.UTC)
 MOST = 80  # reconciles until an operation must be over

@@ -18,15 +18,15 @@ from fleet.kit.adoption.hold import before
 from fleet.kit.adoption.objections import foresee
 from fleet.kit.adoption.surroundings import Surroundings
 from fleet.kit.adoption.takeover import adopt, place_app
-from fleet.kit.answers import Answers
 from fleet.kit.app_type import AppType
 from fleet.kit.decide.table import list_concerns
 from fleet.kit.members import LEDGER
-from fleet.kit.observation import Agreement, MemberState, Observation, role_spec
+from fleet.kit.observe.answers import Answers
+from fleet.kit.observe.observation import Agreement, MemberState, Observation, role_spec
+from fleet.kit.observe.world import World
 from fleet.kit.order import Concern
 from fleet.kit.step import Apply, Decision, Take
-from fleet.kit.template import mark_of
-from fleet.kit.world import World
+from fleet.kit.workload.template import mark_of
 from fleet.model.app_settings import Resources
 from fleet.model.resource import Adopt, Options
 from tests.kit import nats, pair

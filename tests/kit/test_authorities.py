@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fleet.kit.authorities import Authorities, Signer, trusted_sets
-from fleet.kit.certificates import Authority
-from fleet.kit.tls import CLIENTS, PEERS, TRUST, DeclaredAuthority, DeclaredCertificate, Tls
+from fleet.kit.credentials.authorities import Authorities, Signer, trusted_sets
+from fleet.kit.credentials.certificates import Authority
+from fleet.kit.credentials.tls import CLIENTS, PEERS, TRUST, DeclaredAuthority, DeclaredCertificate, Tls
 from tests.kit.cache_type import SERVER, Cache, declared, names_of, pod
 
 NOW = datetime(2031, 5, 1, 12, tzinfo=UTC)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from fleet.kit.certificates import (
+from fleet.kit.credentials.certificates import (
     Authority,
     Leaf,
     Pair,

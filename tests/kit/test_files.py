@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from fleet.kit.files import files, members_map, revision, revisions_in_use
 from fleet.kit.members import LEDGER, Ledger, MemberRecord, founders, read
-from fleet.kit.pods import pod_template
+from fleet.kit.workload.files import files, members_map, revision, revisions_in_use
+from fleet.kit.workload.pods import pod_template
 from tests.kit import nats, pair
 from tests.kit.nats import NATS
 from tests.kit.pair import PAIR

@@ -13,8 +13,8 @@ from fleet_operator.core.teardown import torn_down
 
 from fleet.errors import ConfigurationError
 from fleet.kit.members import LEDGER, read
+from fleet.kit.operate.plain_engine import PlainEngine
 from fleet.kit.permissions import Permissions
-from fleet.kit.plain_engine import PlainEngine
 from fleet.kit.status import MemberStatus
 from fleet.kit.step import Decision, State
 from fleet.model.app_settings import Resources, Volume

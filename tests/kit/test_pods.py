@@ -8,9 +8,9 @@ import pytest
 
 from fleet.kit import names
 from fleet.kit.app_type import AppService, Ready, Role
-from fleet.kit.files import revision
-from fleet.kit.pods import pod_template, stateful_set, surroundings
-from fleet.kit.template import mark_of
+from fleet.kit.workload.files import revision
+from fleet.kit.workload.pods import pod_template, stateful_set, surroundings
+from fleet.kit.workload.template import mark_of
 from fleet.model.app_settings import TLS, Resources, Volume
 from tests.kit import nats, pair
 from tests.kit.nats import NATS

@@ -17,11 +17,11 @@ from fleet.apps.etcd.engine.engine import EtcdEngine
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.replay import replay
 from fleet.errors import NotFoundError
-from fleet.kit.explain import describe_decision, explain
 from fleet.kit.members import MemberRecord
-from fleet.kit.observation import Observation
-from fleet.kit.order import diagnose
-from fleet.kit.record import (
+from fleet.kit.observe.observation import Observation
+from fleet.kit.observe.world import secret_data
+from fleet.kit.operate.explain import describe_decision, explain
+from fleet.kit.operate.record import (
     MOST_TEXT,
     RecordError,
     list_classes,
@@ -32,8 +32,8 @@ from fleet.kit.record import (
     redact_texts,
     write_observation,
 )
+from fleet.kit.order import diagnose
 from fleet.kit.step import State
-from fleet.kit.world import secret_data
 from tests.kit.nats import NATS
 from tests.kit.nats import app as nats
 from tests.kit.pair import app as pair
@@ -214,9 +214,9 @@ def test_what_is_no_record_is_refused_with_the_reason(content: bytes, reason: st
     ("value", "reason"),
     [
         ({"$class": "subprocess:Popen", "args": "true"}, "no data of this app type"),
-        ({"$class": "fleet.kit.observation:Observation", "evil": 1}, "no field 'evil'"),
-        ({"$class": "fleet.kit.observation:Observation"}, "not as this release has it"),
-        ({"$class": "fleet.kit.world:World"}, "not as this release has it"),
+        ({"$class": "fleet.kit.observe.observation:Observation", "evil": 1}, "no field 'evil'"),
+        ({"$class": "fleet.kit.observe.observation:Observation"}, "not as this release has it"),
+        ({"$class": "fleet.kit.observe.world:World"}, "not as this release has it"),
         ({"$class": "fleet.apps.etcd.spec:Etcd", "name": "db"}, "not read as fields"),
         (
             {

@@ -10,10 +10,10 @@ import pytest
 from cryptography import x509
 
 from fleet import TLS
-from fleet.kit.authorities import SPREADING
-from fleet.kit.certificates import Authority
-from fleet.kit.secrets import Certificates
-from fleet.kit.world import Data, Object, World, make_secret
+from fleet.kit.credentials.authorities import SPREADING
+from fleet.kit.credentials.certificates import Authority
+from fleet.kit.credentials.secrets import Certificates
+from fleet.kit.observe.world import Data, Object, World, make_secret
 from tests.kit.cache_type import NOW, SERVER, cache, declared, metadata, pod
 
 LEAF = {"ca.crt", "tls.crt", "tls.key"}

@@ -17,9 +17,9 @@ from urllib.parse import quote
 
 import pytest
 
+from fleet.kit.credentials.users import Accepted, User, Users, UserSecret, accepted_by_all, make_password, mark_password
+from fleet.kit.observe.world import Object, World, make_secret, secret_data
 from fleet.kit.step import Act, Apply, Decision, State
-from fleet.kit.users import Accepted, User, Users, UserSecret, accepted_by_all, make_password, mark_password
-from fleet.kit.world import Object, World, make_secret, secret_data
 from tests.kit.cache_type import NOW, metadata
 
 USERS = (User("default"), User("replica", "members"), User("fleet", "operator"))

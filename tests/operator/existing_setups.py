@@ -19,7 +19,7 @@ from fleet.apps.etcd import Etcd
 from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.found import layout
 from fleet.apps.etcd.layout import Layout
-from fleet.kit.certificates import Authority, Leaf
+from fleet.kit.credentials.certificates import Authority, Leaf
 from fleet.lab.cluster.api import Api
 from fleet.testing import Cluster
 from fleet.testing.git import git

@@ -11,7 +11,7 @@ import pytest
 from fleet_operator.run import describe_engines, engines, operator
 
 from fleet.apps.etcd.engine.engine import EtcdEngine
-from fleet.kit.plain_engine import PlainEngine
+from fleet.kit.operate.plain_engine import PlainEngine
 from fleet.kube.apps import known_types
 from fleet.kube.runtime import Lease
 from fleet.names import APP_TYPES

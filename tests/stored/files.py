@@ -27,8 +27,9 @@ from fleet.bundle import storage
 from fleet.evaluate.evaluation import evaluate
 from fleet.evaluate.result import Evaluation
 from fleet.git import status_records
-from fleet.kit import members, pods
-from fleet.kit.files import members_map
+from fleet.kit import members
+from fleet.kit.workload import pods
+from fleet.kit.workload.files import members_map
 from fleet.objects.desired import Key, Object
 from fleet.objects.normalise import applied_hash
 from fleet.plan import plan

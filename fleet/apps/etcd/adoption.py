@@ -15,11 +15,11 @@ from fleet.apps.etcd.files import FILE, as_said
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
 from fleet.errors import ConfigurationError
-from fleet.kit import files
 from fleet.kit import names as kit_names
 from fleet.kit.adoption.rules import AdoptionRules
 from fleet.kit.adoption.workload import Find
 from fleet.kit.driver import Problem
+from fleet.kit.workload import files
 from fleet.model.app_settings import TLS
 
 Object = dict[str, Any]

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, PlainSerializer
 
-from fleet.kit.settings_text import SettingsError, read_value
+from fleet.kit.workload.settings_text import SettingsError, read_value
 from fleet.model.base import OF_NEW_APPS, FrozenMap, Model, Rule
 from fleet.model.types import Duration, Quantity
 from fleet.model.validation import invalid_value

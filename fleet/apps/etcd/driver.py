@@ -16,7 +16,7 @@ from fleet.kit.app_type import AppType, DataVolume, Port, Ready, Role
 from fleet.kit.client import Client
 from fleet.kit.driver import Path, Problem
 from fleet.kit.members import MemberRecord
-from fleet.kit.settings_text import read_settings
+from fleet.kit.workload.settings_text import read_settings
 
 if TYPE_CHECKING:
     from fleet.apps.etcd.adoption import EtcdAdoption

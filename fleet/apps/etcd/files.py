@@ -1,4 +1,7 @@
-"""etcd's settings, and the configuration file of each member (`fleet.kit.files` says how files are named and kept)."""
+"""etcd's settings, and the configuration file of each member.
+
+`fleet.kit.workload.files` says how files are named and kept.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from fleet.apps.etcd.spec import Etcd
 from fleet.kit.app_type import Setting, setting_values
 from fleet.kit.members import MemberRecord
 from fleet.kit.names import DATA
-from fleet.kit.settings_text import read_value
+from fleet.kit.workload.settings_text import read_value
 from fleet.model.types import amount
 from fleet.times import seconds
 from fleet.yaml_text import dump_settings

@@ -16,7 +16,7 @@ from fleet.apps.etcd.layout import Layout
 from fleet.kit.adoption.objections import check_ordinals
 from fleet.kit.adoption.workload import File, Find, Process, claim_at, file_of, flags, hook_words, processes
 from fleet.kit.driver import Problem
-from fleet.kit.settings_text import SettingsError, read_settings
+from fleet.kit.workload.settings_text import SettingsError, read_settings
 
 Object = dict[str, Any]
 PROGRAM = "etcd"

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from fleet.apps.etcd.engine.protocol import Alarm, Endpoint, Member, MemberStatus, Refused, Unreachable
-from fleet.kit.settings_text import read_settings
-from fleet.kit.simulated_cluster import Container, Disk
+from fleet.kit.simulate.cluster import Container, Disk
+from fleet.kit.workload.settings_text import read_settings
 
 NEWEST = {"3.4": "3.4.37", "3.5": "3.5.35", "3.6": "3.6.16"}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fleet.apps.etcd import names
 from fleet.apps.etcd.spec import Etcd
-from fleet.kit.tls import CLIENTS, PEERS, DeclaredCertificate, Tls
+from fleet.kit.credentials.tls import CLIENTS, PEERS, DeclaredCertificate, Tls
 
 SERVER: DeclaredCertificate[Etcd] = DeclaredCertificate(
     "server",

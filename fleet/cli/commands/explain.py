@@ -87,7 +87,7 @@ def _explain(live: LiveApp, timeout: float, record_file: Path | None, form: str)
     try:
         text = _format_decisions(str(live), decisions)
     except (KeyError, TypeError, AttributeError, ValueError) as error:  # whoever may write there can change an answer
-        from fleet.kit.record import RecordError
+        from fleet.kit.operate.record import RecordError
 
         raise RecordError(f"{live}: the answer is not as an operator of this release writes it: {error}") from error
     emit_result(data, form, lambda: text)
@@ -116,7 +116,7 @@ async def _ask(client: Client, live: LiveApp, seconds: float) -> tuple[dict[str,
     import time
     from base64 import b64decode
 
-    from fleet.kit.record import RECORD, read_record
+    from fleet.kit.operate.record import RECORD, read_record
 
     token = secrets.token_hex(8)
     await _write_question(client, live, token)
@@ -159,7 +159,7 @@ async def _write_question(client: Client, live: LiveApp, token: str) -> None:
 
 
 async def _read_answer(client: Client, live: LiveApp, token: str) -> dict[str, Any] | None:
-    from fleet.kit.record import PURPOSE
+    from fleet.kit.operate.record import PURPOSE
     from fleet.kube.objects import get
     from fleet.names import EXPLAIN
     from fleet.objects.resource import Resource
@@ -236,7 +236,7 @@ def _write_record(file: Path, record: Data) -> None:
 def _replay(file: Path, form: str) -> int:
     from fleet.apps.replay import replay
     from fleet.errors import ConfigurationError, FleetError
-    from fleet.kit.record import MOST_TEXT, RecordError, read_record
+    from fleet.kit.operate.record import MOST_TEXT, RecordError, read_record
     from fleet.version import __version__
 
     try:

@@ -8,7 +8,6 @@ from fleet.kit import names
 from fleet.kit.adoption.convergence import owned_by_others
 from fleet.kit.adoption.takeover import adopt, let_go
 from fleet.kit.adoption.template import are_settings_as_found, is_as_it_was
-from fleet.kit.answers import Answers
 from fleet.kit.decide.health import wait_for_unwell
 from fleet.kit.decide.join import settle_members
 from fleet.kit.decide.leave import scale_in
@@ -22,7 +21,8 @@ from fleet.kit.decide.upkeep import (
     restore_pods,
     write_files,
 )
-from fleet.kit.observation import Observation, ledger_of
+from fleet.kit.observe.answers import Answers
+from fleet.kit.observe.observation import Observation, ledger_of
 from fleet.kit.order import Concern, Concerns
 from fleet.kit.step import Decision, blocked
 from fleet.model.app import App

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from fleet.kit import names
 from fleet.kit.adoption.managers import spec_managers, template_managers
-from fleet.kit.observation import Observation
-from fleet.kit.roll import under_way
+from fleet.kit.observe.observation import Observation
+from fleet.kit.observe.world import Object, template_of
 from fleet.kit.step import Decision, blocked
-from fleet.kit.world import Object, template_of
+from fleet.kit.workload.roll import under_way
 
 
 class Pending(NamedTuple):

@@ -21,13 +21,13 @@ from fleet.kit.adoption.objections import OperatorView, check_owner, check_shape
 from fleet.kit.adoption.rules import AdoptionRules
 from fleet.kit.adoption.template import adopted_labels, make_baseline
 from fleet.kit.adoption.workload import Find
-from fleet.kit.answers import Answers
 from fleet.kit.decide.health import describe_pods
 from fleet.kit.driver import Problem
 from fleet.kit.members import Ledger, MemberRecord
-from fleet.kit.observation import Observation
+from fleet.kit.observe.answers import Answers
+from fleet.kit.observe.observation import Observation
+from fleet.kit.observe.world import Object, World, template_of
 from fleet.kit.step import Decision, State, Take, blocked, step, wait
-from fleet.kit.world import Object, World, template_of
 from fleet.model.app import App
 from fleet.text import count_noun
 

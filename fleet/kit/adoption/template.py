@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 
 from fleet.kit import names
 from fleet.kit.adoption.rules import AdoptionRules
+from fleet.kit.credentials.tls import TRUST
 from fleet.kit.names import AdoptedNames, AdoptedSet
-from fleet.kit.pods import container_resources
-from fleet.kit.template import TEMPLATE
-from fleet.kit.tls import TRUST
+from fleet.kit.workload.pods import container_resources
+from fleet.kit.workload.template import TEMPLATE
 from fleet.model.app import ROLL, App
 
 A = TypeVar("A", bound=App)
@@ -89,7 +89,7 @@ def adopted_template(
 ) -> Manifest:
     """Return the present template with these few changes, each of which may be there already.
 
-    `trust` is the set of CAs that members must trust, as in `fleet.kit.pods`.
+    `trust` is the set of CAs that members must trust, as in `fleet.kit.workload.pods`.
     """
     layout: Any = names.adopted_names(app)
     found = names.adopted_sets(app)[role]

@@ -30,8 +30,8 @@ from fleet.kit.backup.jobs import (
 from fleet.kit.backup.outcome import is_complete, is_failed, read_record, troubles, why_failed
 from fleet.kit.backup.plan import A, BackupPlan, PutBack
 from fleet.kit.backup.volumes import part_of_data
-from fleet.kit.pods import claim_template
-from fleet.kit.template import hashed, mark_of
+from fleet.kit.workload.pods import claim_template
+from fleet.kit.workload.template import hashed, mark_of
 from fleet.model.app_settings import Restore
 
 SNAPSHOT = "fleet.dev/snapshot"  # the annotation of a claim that is filled from a backup: its name and checksum

@@ -10,14 +10,14 @@ from dataclasses import replace
 from typing import TypeVar
 
 from fleet.kit import names
-from fleet.kit.answers import Answers
 from fleet.kit.decide.health import describe_pods
 from fleet.kit.members import Ledger, MemberRecord, founders
-from fleet.kit.observation import Observation
-from fleet.kit.stateful_set import changed
+from fleet.kit.observe.answers import Answers
+from fleet.kit.observe.observation import Observation
+from fleet.kit.observe.world import Object, cannot_start, is_leaving, template_of
 from fleet.kit.step import Act, Apply, Decision, Delete, State, blocked, step, wait
-from fleet.kit.template import mark_of
-from fleet.kit.world import Object, cannot_start, is_leaving, template_of
+from fleet.kit.workload.stateful_set import changed
+from fleet.kit.workload.template import mark_of
 from fleet.model.app import App
 from fleet.text import count_noun
 

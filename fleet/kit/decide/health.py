@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fleet.kit.observation import Observation
-from fleet.kit.roll import under_way
-from fleet.kit.stateful_set import last_written
+from fleet.kit.observe.observation import Observation
+from fleet.kit.observe.world import cannot_start, is_leaving, when, why_not_started
 from fleet.kit.step import Decision, State, wait
-from fleet.kit.volumes import hosts
-from fleet.kit.world import cannot_start, is_leaving, when, why_not_started
+from fleet.kit.workload.roll import under_way
+from fleet.kit.workload.stateful_set import last_written
+from fleet.kit.workload.volumes import hosts
 
 NODE_PATIENCE = 30.0  # seconds that a node has to be known again, with its disks
 SETTLING = 120.0  # seconds that a member has to become ready after the operator had its pod started

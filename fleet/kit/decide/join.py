@@ -11,13 +11,13 @@ from dataclasses import replace
 from typing import TypeVar
 
 from fleet.kit import names
-from fleet.kit.answers import Answers
 from fleet.kit.decide.health import describe, describe_unwell, state_of
 from fleet.kit.members import MemberRecord
-from fleet.kit.observation import Observation, in_order, ledger_of, set_of
-from fleet.kit.stateful_set import changed
+from fleet.kit.observe.answers import Answers
+from fleet.kit.observe.observation import Observation, in_order, ledger_of, set_of
+from fleet.kit.observe.world import Object, cannot_start, container, is_leaving
 from fleet.kit.step import Act, Apply, Decision, Delete, State, Step, blocked, step, wait
-from fleet.kit.world import Object, cannot_start, container, is_leaving
+from fleet.kit.workload.stateful_set import changed
 from fleet.model.app import App
 
 A = TypeVar("A", bound=App)

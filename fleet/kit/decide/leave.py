@@ -6,12 +6,12 @@ from __future__ import annotations
 from typing import TypeVar
 
 from fleet.kit import names
-from fleet.kit.answers import Answers
 from fleet.kit.decide.health import describe_unwell, state_of
-from fleet.kit.observation import Observation, ledger_of, set_of
-from fleet.kit.stateful_set import changed
+from fleet.kit.observe.answers import Answers
+from fleet.kit.observe.observation import Observation, ledger_of, set_of
+from fleet.kit.observe.world import is_leaving
 from fleet.kit.step import Act, Apply, Decision, Delete, State, Step, step, wait
-from fleet.kit.world import is_leaving
+from fleet.kit.workload.stateful_set import changed
 from fleet.model.app import App
 
 A = TypeVar("A", bound=App)

@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import TypeVar
 
 from fleet.kit import names
-from fleet.kit.answers import Answers
 from fleet.kit.decide.health import describe, describe_pods, is_settling
 from fleet.kit.decide.join import is_newer_than_files
 from fleet.kit.members import Ledger, MemberRecord
-from fleet.kit.observation import Observation, in_order
-from fleet.kit.stateful_set import changed
+from fleet.kit.observe.answers import Answers
+from fleet.kit.observe.observation import Observation, in_order
+from fleet.kit.observe.world import Object, is_leaving
 from fleet.kit.step import Apply, Decision, Delete, State, blocked, step, wait
-from fleet.kit.world import Object, is_leaving
+from fleet.kit.workload.stateful_set import changed
 from fleet.model.app import App
 
 A = TypeVar("A", bound=App)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from fleet.kit.answers import Answers
 from fleet.kit.decide.health import find_lost_volume
 from fleet.kit.decide.join import mark_spoiled
-from fleet.kit.observation import Observation
+from fleet.kit.observe.answers import Answers
+from fleet.kit.observe.observation import Observation
 from fleet.kit.step import Act, Decision, State, blocked, step
 from fleet.model.app import App
 

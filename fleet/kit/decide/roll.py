@@ -1,5 +1,5 @@
 """Another configuration or version: how it goes through the members, is given up, or reaches first those that cannot
-start without it. How one roll advances is in `fleet.kit.roll`. Pure."""
+start without it. How one roll advances is in `fleet.kit.workload.roll`. Pure."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import math
 from dataclasses import replace
 from typing import TypeVar
 
-from fleet.kit import revive, roll
-from fleet.kit.answers import Answers
 from fleet.kit.decide.health import is_settling
 from fleet.kit.decide.replace import find_corrupt
 from fleet.kit.driver import Refusal
-from fleet.kit.observation import Observation, ledger_of, set_of
-from fleet.kit.roll import Rolling, StopObjection
+from fleet.kit.observe.answers import Answers
+from fleet.kit.observe.observation import Observation, ledger_of, set_of
+from fleet.kit.observe.world import container, template_of
 from fleet.kit.step import Decision, State, blocked, step
-from fleet.kit.template import mark_of
-from fleet.kit.world import container, template_of
+from fleet.kit.workload import revive, roll
+from fleet.kit.workload.roll import Rolling, StopObjection
+from fleet.kit.workload.template import mark_of
 from fleet.model.app import App
 
 A = TypeVar("A", bound=App)

@@ -9,7 +9,6 @@ from fleet.kit import names
 from fleet.kit.adoption.concerns import list_concerns_as_found, refuse_unread
 from fleet.kit.adoption.convergence import as_found
 from fleet.kit.adoption.takeover import adopt, let_go, require_set
-from fleet.kit.answers import Answers
 from fleet.kit.decide.bootstrap import bootstrap
 from fleet.kit.decide.health import wait_for_unwell
 from fleet.kit.decide.join import admit_members, scale_out, settle_members
@@ -25,7 +24,8 @@ from fleet.kit.decide.upkeep import (
     restore_pods,
     write_files,
 )
-from fleet.kit.observation import Observation
+from fleet.kit.observe.answers import Answers
+from fleet.kit.observe.observation import Observation
 from fleet.kit.order import Concern, Concerns, Look
 from fleet.kit.step import blocked
 from fleet.model.app import App

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from fleet.kit import names
-from fleet.kit.answers import Answers
-from fleet.kit.observation import Observation, ledger_of, set_of
-from fleet.kit.stateful_set import changed
+from fleet.kit.observe.answers import Answers
+from fleet.kit.observe.observation import Observation, ledger_of, set_of
+from fleet.kit.observe.world import is_leaving
 from fleet.kit.step import Apply, Decision, Delete, Object, State, blocked, step
-from fleet.kit.world import is_leaving
+from fleet.kit.workload.stateful_set import changed
 from fleet.model.app import App
 from fleet.model.types import amount
 from fleet.text import count_noun

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fleet.kit.simulated_cluster import Container, Disk
+from fleet.kit.simulate.cluster import Container, Disk
 
 LOG = "log"
 

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 from fleet.kit.app_type import AppType
 from fleet.kit.driver import Refusal
-from fleet.kit.engine import Engine
-from fleet.kit.plain_engine import PlainEngine
-from fleet.kit.simulated_cluster import Members, Object, SimulatedCluster
+from fleet.kit.operate.engine import Engine
+from fleet.kit.operate.plain_engine import PlainEngine
+from fleet.kit.simulate.cluster import Members, Object, SimulatedCluster
 from fleet.model.app import App
 from fleet.model.types import amount
 from fleet.names import GROUP, VERSION

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleet.kit.engine import Engine
+from fleet.kit.observe.world import World
+from fleet.kit.operate.engine import Engine
 from fleet.kit.order import decide
-from fleet.kit.simulated_cluster import Object, SimulatedCluster
-from fleet.kit.stateful_set import changed
+from fleet.kit.simulate.cluster import Object, SimulatedCluster
 from fleet.kit.step import Act, Apply, Decision, Delete, NotYetError, Revert, State, Step, Take
-from fleet.kit.world import World
+from fleet.kit.workload.stateful_set import changed
 
 ENOUGH = 400  # reconciles until an operation that has not ended never will
 RESTING = 3  # reconciles in a row that have nothing to do

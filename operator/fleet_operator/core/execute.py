@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from fleet.errors import ConflictError, FleetError, ResourceError
-from fleet.kit.engine import Engine
-from fleet.kit.stateful_set import changed
+from fleet.kit.operate.engine import Engine
 from fleet.kit.step import Act, Apply, Delete, Object, Revert, Step, Take
+from fleet.kit.workload.stateful_set import changed
 from fleet.kube import objects
 from fleet.kube.client.errors import OverloadedError, UnansweredError, UnreachableError
 from fleet.kube.runtime import Request

@@ -21,13 +21,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fleet.errors import FleetError
-from fleet.kit.engine import Engine
-from fleet.kit.explain import describe_decision, describe_step, explain
 from fleet.kit.names import metadata
-from fleet.kit.observation import Observation
+from fleet.kit.observe.observation import Observation
+from fleet.kit.operate.engine import Engine
+from fleet.kit.operate.explain import describe_decision, describe_step, explain
+from fleet.kit.operate.record import RECORD, make_record, pack_record, record_map, redact_texts, write_observation
 from fleet.kit.order import Concern
 from fleet.kit.permissions import Permissions
-from fleet.kit.record import RECORD, make_record, pack_record, record_map, redact_texts, write_observation
 from fleet.kit.step import Decision, Object
 from fleet.kube.runtime import NotLeadingError, Request
 from fleet.kube.runtime.cache import Change

@@ -10,8 +10,8 @@ from typing import Any
 
 from fleet.errors import ConflictError
 from fleet.kit.adoption.hold import KEEPS, is_observed, keeps_claims
+from fleet.kit.observe.world import is_leaving
 from fleet.kit.step import Object
-from fleet.kit.world import is_leaving
 from fleet.kube.client import errors
 from fleet.kube.objects import MERGE, ObjectScope, get, pages
 from fleet.kube.runtime import Request

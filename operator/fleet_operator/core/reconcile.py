@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 from fleet.errors import AccessError, ConfigurationError, FleetError
-from fleet.kit.engine import Engine, Report
+from fleet.kit.observe.world import World, is_leaving, when
+from fleet.kit.operate.engine import Engine, Report
+from fleet.kit.operate.report import LONGEST, known_backup, status
 from fleet.kit.order import diagnose
 from fleet.kit.permissions import DEFAULT, Permissions
-from fleet.kit.report import LONGEST, known_backup, status
 from fleet.kit.step import Decision, NotYetError, Object, State, blocked
-from fleet.kit.volumes import known_hosts
-from fleet.kit.world import World, is_leaving, when
+from fleet.kit.workload.volumes import known_hosts
 from fleet.kube.runtime import NoRightsError, NotLeadingError, Request, Result, TerminalError
 from fleet_operator.core import kinds
 from fleet_operator.core.execute import Unapplied, attach, execute

@@ -11,8 +11,8 @@ import datetime
 from typing import Any
 
 from fleet.kit.adoption.hold import FOUND, RETENTION, before, is_observed
+from fleet.kit.observe.world import is_leaving, when
 from fleet.kit.step import Object
-from fleet.kit.world import is_leaving, when
 from fleet.kube.objects import drop_managers, get
 from fleet.kube.runtime import Request
 from fleet.model.app import ADOPTION, ON_DELETE, ON_DELETE_SINCE, RELEASE

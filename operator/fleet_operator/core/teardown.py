@@ -8,9 +8,9 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from fleet.kit.engine import Engine
+from fleet.kit.observe.world import World, is_leaving, when
+from fleet.kit.operate.engine import Engine
 from fleet.kit.step import Decision, Delete, State, Step, step, wait
-from fleet.kit.world import World, is_leaving, when
 from fleet.kube.runtime import Request
 
 FINALIZER = "fleet.dev/operator"

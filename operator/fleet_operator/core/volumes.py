@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 
+from fleet.kit.observe.world import World
 from fleet.kit.step import Object
-from fleet.kit.world import World
 from fleet.kube.client.client import Client
 from fleet_operator.core import kinds
 

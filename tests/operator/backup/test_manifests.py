@@ -20,8 +20,8 @@ from fleet.kit.backup.records import Record
 from fleet.kit.backup.restoration import Choice, Restoration, claim, leftovers, restoration
 from fleet.kit.backup.schedule import backup_job, cron_job
 from fleet.kit.permissions import place
-from fleet.kit.pods import pod_template, stateful_set, surroundings
 from fleet.kit.status import LastBackup
+from fleet.kit.workload.pods import pod_template, stateful_set, surroundings
 from fleet.model.app_settings import NFS, S3, Backup, Claim, Restore, Volume
 from fleet.testing import Cluster
 

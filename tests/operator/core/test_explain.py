@@ -12,10 +12,10 @@ from fleet_operator.core.explain import MOST_ANSWER, MOST_DECISIONS, Explanation
 
 from fleet.apps.etcd.engine.engine import EtcdEngine
 from fleet.apps.replay import replay
-from fleet.kit.observation import Observation
+from fleet.kit.observe.observation import Observation
+from fleet.kit.operate.record import read_record
 from fleet.kit.order import diagnose
 from fleet.kit.permissions import DEFAULT, Permissions
-from fleet.kit.record import read_record
 from tests.operator.etcd.observations import IMAGES, Drawing
 
 NAME = ("shop", "db")

@@ -6,8 +6,8 @@ import datetime
 
 from fleet_operator.core.reconcile import as_decided
 
-from fleet.kit.engine import Report
-from fleet.kit.report import status
+from fleet.kit.operate.engine import Report
+from fleet.kit.operate.report import status
 from fleet.kit.step import Decision, State
 
 

@@ -23,13 +23,13 @@ from fleet.apps.etcd.engine.secrets import secrets
 from fleet.apps.etcd.files import FILE
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit import names as kit_names
-from fleet.kit.files import file_name, members_map, revision
 from fleet.kit.members import Ledger, MemberRecord
+from fleet.kit.observe.world import Object, World
 from fleet.kit.order import decide
-from fleet.kit.pods import pod_template, stateful_set
-from fleet.kit.stateful_set import changed
 from fleet.kit.step import Act, Apply, Decision, Delete, Revert, Step, Take
-from fleet.kit.world import Object, World
+from fleet.kit.workload.files import file_name, members_map, revision
+from fleet.kit.workload.pods import pod_template, stateful_set
+from fleet.kit.workload.stateful_set import changed
 
 NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 CLUSTER = 0xC1

@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from fleet.apps.etcd.engine.protocol import Endpoint, Etcd, Refused, Unreachable
-from fleet.kit.certificates import Authority, Leaf, client_context
+from fleet.kit.credentials.certificates import Authority, Leaf, client_context
 from fleet.lab import files as paths
 from fleet.lab.images.bake import bake
 from fleet.lab.images.recipes import find_recipes

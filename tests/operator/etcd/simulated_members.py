@@ -23,9 +23,9 @@ from fleet.apps.etcd.layout import Layout
 from fleet.kit import members as ledgers
 from fleet.kit.adoption.convergence import conditions
 from fleet.kit.members import LEDGER
-from fleet.kit.stateful_set import partition_of
+from fleet.kit.observe.world import template_of
 from fleet.kit.step import Act, Apply, Decision, Revert
-from fleet.kit.world import template_of
+from fleet.kit.workload.stateful_set import partition_of
 from tests.operator.etcd.observations import decided, said
 from tests.operator.etcd.test_adoption import IMAGES, Found, Object
 

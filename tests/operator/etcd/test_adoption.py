@@ -20,10 +20,10 @@ from fleet.apps.etcd.engine.protocol import Member, MemberStatus
 from fleet.kit.adoption.convergence import conditions
 from fleet.kit.adoption.hold import before
 from fleet.kit.adoption.template import adopted_labels
-from fleet.kit.observation import ledger_in
+from fleet.kit.observe.observation import ledger_in
+from fleet.kit.observe.world import World
 from fleet.kit.step import Decision, Take
-from fleet.kit.template import mark_of
-from fleet.kit.world import World
+from fleet.kit.workload.template import mark_of
 from tests.operator.etcd.observations import applied, decided, said
 from tests.operator.etcd.under_test import ETCD
 from tests.operator.existing_setups import SET_UPS, SetUp

@@ -9,10 +9,10 @@ from fleet import TLS
 from fleet.apps.etcd import names
 from fleet.apps.etcd.engine.secrets import secrets
 from fleet.apps.etcd.tls import DECLARED
-from fleet.kit.authorities import Authorities, Signer
-from fleet.kit.certificates import Authority
-from fleet.kit.tls import TRUST
-from fleet.kit.world import Object, World
+from fleet.kit.credentials.authorities import Authorities, Signer
+from fleet.kit.credentials.certificates import Authority
+from fleet.kit.credentials.tls import TRUST
+from fleet.kit.observe.world import Object, World
 from tests.operator.etcd.observations import Drawing, app
 
 NOW = datetime(2031, 5, 1, 12, tzinfo=UTC)

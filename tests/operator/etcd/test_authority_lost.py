@@ -17,11 +17,11 @@ from fleet.apps.etcd.engine.engine import EtcdEngine
 from fleet.apps.etcd.engine.observe import make_observation
 from fleet.apps.etcd.engine.secrets import own_pair, unsigned
 from fleet.apps.etcd.tls import DECLARED
-from fleet.kit.authorities import Authorities
-from fleet.kit.certificates import Authority
+from fleet.kit.credentials.authorities import Authorities
+from fleet.kit.credentials.certificates import Authority
+from fleet.kit.credentials.tls import PEERS, TRUST
+from fleet.kit.observe.world import Object, World
 from fleet.kit.step import State
-from fleet.kit.tls import PEERS, TRUST
-from fleet.kit.world import Object, World
 from tests.operator.etcd.observations import IMAGES, Drawing, app, decided
 from tests.operator.etcd.simulated_members import Encrypting
 

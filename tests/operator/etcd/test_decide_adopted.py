@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fleet.apps.etcd.engine.observe import statuses_of
+from fleet.kit.observe.world import World
 from fleet.kit.step import State
-from fleet.kit.world import World
 from tests.operator.etcd.observations import decided, reobserved
 from tests.operator.etcd.test_adoption import IMAGES, Found
 

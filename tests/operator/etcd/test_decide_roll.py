@@ -17,11 +17,11 @@ from fleet.apps import Etcd
 from fleet.apps.etcd import EtcdConfig
 from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.versions import NEWEST
-from fleet.kit.files import files, revision
 from fleet.kit.members import Ledger, MemberRecord, founders
-from fleet.kit.pods import pod_template
 from fleet.kit.step import State
-from fleet.kit.template import mark_of
+from fleet.kit.workload.files import files, revision
+from fleet.kit.workload.pods import pod_template
+from fleet.kit.workload.template import mark_of
 from fleet.model.app import ROLL
 from tests.operator.etcd.observations import IMAGES, Drawing, app, applied, before, file, member_id
 

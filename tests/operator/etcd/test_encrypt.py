@@ -13,9 +13,9 @@ from fleet.apps.etcd.client import client
 from fleet.apps.etcd.engine.engine import EtcdEngine
 from fleet.apps.etcd.engine.observe import EtcdObservation, members_by_pod, members_of, statuses_of
 from fleet.kit.members import MemberRecord
+from fleet.kit.observe.world import template_of
 from fleet.kit.order import decide
 from fleet.kit.step import Act, State
-from fleet.kit.world import template_of
 from tests.operator.etcd.observations import applied, decided, reobserved, said
 from tests.operator.etcd.simulated_members import ON, Encrypting
 from tests.operator.etcd.test_adoption import IMAGES

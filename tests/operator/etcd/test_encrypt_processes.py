@@ -27,10 +27,10 @@ from fleet.apps.etcd.engine.observe import EtcdObservation, members_of
 from fleet.apps.etcd.engine.protocol import Endpoint, Etcd, Refused, Unreachable
 from fleet.apps.etcd.files import common, file_of
 from fleet.apps.etcd.layout import Layout
-from fleet.kit.certificates import Authority, Leaf, client_context
+from fleet.kit.credentials.certificates import Authority, Leaf, client_context
 from fleet.kit.members import MemberRecord
+from fleet.kit.observe.world import World
 from fleet.kit.step import Act, NotYetError
-from fleet.kit.world import World
 from fleet.lab.programs import process
 from fleet.testing.traffic import MemberAddress
 from tests.operator.etcd.processes import VERSIONS, eventually, programs

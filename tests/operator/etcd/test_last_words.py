@@ -21,7 +21,7 @@ from fleet.apps.etcd import Etcd
 from fleet.apps.etcd.engine.faults import find_spoiled_data
 from fleet.apps.etcd.engine.observe import EtcdObservation, make_observation
 from fleet.kit.members import Ledger
-from fleet.kit.world import World
+from fleet.kit.observe.world import World
 from tests.operator.etcd.processes import WITH_TOOLS, EtcdCluster, programs
 
 MESSAGE = 2048  # bytes of a log that a kubelet keeps as last words

@@ -12,7 +12,7 @@ import pytest
 
 import fleet.kube.runtime as kube
 from fleet.apps.etcd.engine.protocol import Alarm, Endpoint, Etcd, Member, Refused, Unreachable
-from fleet.kit.certificates import Authority, client_context
+from fleet.kit.credentials.certificates import Authority, client_context
 from tests.bench.operators import engine, ours
 from tests.operator.etcd.processes import VERSIONS, EtcdCluster, eventually, leader, programs
 

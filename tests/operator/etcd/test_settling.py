@@ -13,8 +13,8 @@ from fleet_operator.core.reconcile import LASTING, TRIES, as_attached, as_refuse
 
 from fleet.errors import ConflictError, FleetError, ResourceError
 from fleet.kit.decide.health import SETTLING
-from fleet.kit.engine import Report
-from fleet.kit.report import status
+from fleet.kit.operate.engine import Report
+from fleet.kit.operate.report import status
 from fleet.kit.step import Act, State, step, wait
 from fleet.kube.client.errors import OverloadedError, UnansweredError
 from tests.operator.etcd.observations import Drawing, app, before

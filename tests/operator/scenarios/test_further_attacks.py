@@ -28,14 +28,14 @@ from fleet.apps.etcd.engine.observe import EtcdObservation, members_of
 from fleet.apps.etcd.engine.protocol import Endpoint, Etcd, Unreachable
 from fleet.errors import ConfigurationError, FleetError
 from fleet.kit.adoption.workload import LONGEST_TEXT, processes
-from fleet.kit.authorities import read_signer
 from fleet.kit.backup import content, shelf
 from fleet.kit.backup.outcome import read_record
 from fleet.kit.backup.records import Record, read
 from fleet.kit.backup.shelf import pick
-from fleet.kit.certificates import Authority, Leaf, Pair, client_context, found_context
+from fleet.kit.credentials.authorities import read_signer
+from fleet.kit.credentials.certificates import Authority, Leaf, Pair, client_context, found_context
+from fleet.kit.credentials.tls import CLIENTS
 from fleet.kit.order import decide
-from fleet.kit.tls import CLIENTS
 from fleet.kube.client.client import Client
 from fleet.kube.list_watch import EventKind, WatchEvent
 from fleet.kube.runtime.cache import Cache, Name

@@ -6,7 +6,7 @@ from base64 import b64decode
 
 import pytest
 
-from fleet.kit.certificates import Authority
+from fleet.kit.credentials.certificates import Authority
 from tests.operator.app_on_nodes import App
 
 

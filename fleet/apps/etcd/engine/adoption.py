@@ -15,8 +15,8 @@ from fleet.apps.etcd.spec import Etcd
 from fleet.kit.adoption.takeover import PlacedApp, place_app
 from fleet.kit.adoption.template import adopted_labels
 from fleet.kit.driver import Problem
-from fleet.kit.observation import ledger_in
-from fleet.kit.world import World
+from fleet.kit.observe.observation import ledger_in
+from fleet.kit.observe.world import World
 
 
 def placed(app: Etcd, world: World) -> PlacedApp[Etcd]:

@@ -16,13 +16,13 @@ from fleet.apps.etcd.engine.repair import free_space, mend_though_full, refuse_t
 from fleet.apps.etcd.engine.secrets import unsigned
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit.adoption.convergence import changes_over, late
-from fleet.kit.answers import Answers, Images, image_in
 from fleet.kit.backup import stores
 from fleet.kit.backup.restoration import leftovers, restoration
 from fleet.kit.backup.schedule import cron_job_name
 from fleet.kit.driver import Hop
 from fleet.kit.members import Ledger
-from fleet.kit.observation import in_order
+from fleet.kit.observe.answers import Answers, Images, image_in
+from fleet.kit.observe.observation import in_order
 from fleet.kit.order import Concern, Concerns
 from fleet.kit.step import Act, Apply, Decision, Delete, Object, State, Step, blocked, step
 from fleet.model.types import release

@@ -6,8 +6,8 @@ from __future__ import annotations
 from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.engine.observe import EtcdObservation, statuses_of
 from fleet.apps.etcd.spec import Etcd
-from fleet.kit.answers import Answers, image_in
 from fleet.kit.driver import Hop
+from fleet.kit.observe.answers import Answers, image_in
 from fleet.kit.step import Act, Decision, State, blocked, step
 from fleet.model.types import release
 

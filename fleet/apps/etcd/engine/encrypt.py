@@ -14,16 +14,16 @@ from fleet.apps.etcd import names, secured
 from fleet.apps.etcd.engine.observe import EtcdObservation, members_by_pod
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
-from fleet.kit import roll
 from fleet.kit.adoption.convergence import Pending, as_found, late
 from fleet.kit.adoption.template import is_as_it_was
-from fleet.kit.answers import Answers
 from fleet.kit.decide.health import describe_unwell
 from fleet.kit.decide.roll import plan_roll
 from fleet.kit.driver import Refusal
-from fleet.kit.observation import in_order, ledger_of, set_of
+from fleet.kit.observe.answers import Answers
+from fleet.kit.observe.observation import in_order, ledger_of, set_of
+from fleet.kit.observe.world import template_of
 from fleet.kit.step import Act, Decision, State, blocked, step
-from fleet.kit.world import template_of
+from fleet.kit.workload import roll
 
 TOO_OLD = "serves clients with TLS and without on one port only from 3.4.25 and 3.5.8 on"
 

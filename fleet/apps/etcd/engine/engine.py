@@ -16,15 +16,15 @@ from fleet.apps.etcd.engine.observe import EtcdObservation
 from fleet.apps.etcd.engine.secrets import authorities, connection_as_found, names_of_keys, secrets
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit.adoption.convergence import conditions
-from fleet.kit.app_engine import AppEngine, Conditions
 from fleet.kit.backup import stores
 from fleet.kit.backup.outcome import backed_up, newest
 from fleet.kit.backup.schedule import cron_job
+from fleet.kit.observe.world import World
+from fleet.kit.operate.app_engine import AppEngine, Conditions
 from fleet.kit.order import Concerns
 from fleet.kit.permissions import DEFAULT, Permissions
 from fleet.kit.status import LastBackup
 from fleet.kit.step import Object
-from fleet.kit.world import World
 
 
 class EtcdEngine(AppEngine[Etcd]):

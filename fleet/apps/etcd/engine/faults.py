@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from fleet.apps.etcd.engine.observe import EtcdObservation, alarms_of
-from fleet.kit.world import complaints, container, is_crashing, is_leaving, last_words
+from fleet.kit.observe.world import complaints, container, is_crashing, is_leaving, last_words
 from fleet.text import quote_output
 
 # What says that data is of no use, in etcd's words. Packages name themselves at the beginning of an error ("wal: crc

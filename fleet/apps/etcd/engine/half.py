@@ -21,12 +21,12 @@ from fleet.apps.etcd.engine.protocol import Refused, Unreachable
 from fleet.apps.etcd.engine.secrets import authorities, certificates_as_found, own_pair
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit.adoption.template import adopted_labels
-from fleet.kit.app_engine import ask_members
-from fleet.kit.certificates import Pair, client_context, found_context
-from fleet.kit.engine import Allowed, Connector, Done, Progress
-from fleet.kit.observation import Agreement, MemberState, Silence, ledger_in
+from fleet.kit.credentials.certificates import Pair, client_context, found_context
+from fleet.kit.observe.observation import Agreement, MemberState, Silence, ledger_in
+from fleet.kit.observe.world import World
+from fleet.kit.operate.app_engine import ask_members
+from fleet.kit.operate.engine import Allowed, Connector, Done, Progress
 from fleet.kit.step import Act
-from fleet.kit.world import World
 
 
 class EtcdHalf:

@@ -11,8 +11,8 @@ from fleet.apps.etcd.engine.protocol import Alarm, Endpoint, Member, MemberStatu
 from fleet.apps.etcd.files import quota
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit.members import Ledger
-from fleet.kit.observation import Agreement, MemberState, Observation, RoleSpec, Silence, role_spec
-from fleet.kit.world import World, address
+from fleet.kit.observe.observation import Agreement, MemberState, Observation, RoleSpec, Silence, role_spec
+from fleet.kit.observe.world import World, address
 
 EtcdObservation = Observation[Etcd]
 BEHIND = 5_000  # entries of the log; a member that is further behind is not in step

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from fleet.apps.etcd.engine.observe import EtcdObservation, alarms_of, is_crowded, members_of
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit.adoption.convergence import late
-from fleet.kit.answers import Answers
 from fleet.kit.decide.join import admit_members
 from fleet.kit.decide.leave import scale_in
 from fleet.kit.decide.replace import find_corrupt, replace_member
+from fleet.kit.observe.answers import Answers
 from fleet.kit.order import first
 from fleet.kit.step import Act, Decision, State, blocked, step
 

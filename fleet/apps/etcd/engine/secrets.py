@@ -9,12 +9,12 @@ from fleet.apps.etcd.engine.observe import EtcdObservation
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.tls import DECLARED, SERVER
 from fleet.kit import names as kit_names
-from fleet.kit.authorities import Authorities
-from fleet.kit.certificates import Pair
+from fleet.kit.credentials.authorities import Authorities
+from fleet.kit.credentials.certificates import Pair
+from fleet.kit.credentials.secrets import Certificates
 from fleet.kit.names import metadata
-from fleet.kit.secrets import Certificates
+from fleet.kit.observe.world import Data, Object, World, make_secret
 from fleet.kit.step import Decision
-from fleet.kit.world import Data, Object, World, make_secret
 
 
 def secrets(app: Etcd, world: World, now: datetime.datetime) -> list[Object]:

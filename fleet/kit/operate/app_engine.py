@@ -11,19 +11,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from fleet.kit import names, pods
-from fleet.kit.answers import Answers, Images, image_in, images_of
+from fleet.kit import names
 from fleet.kit.app_type import AppType
 from fleet.kit.decide.health import describe
 from fleet.kit.decide.table import list_concerns
-from fleet.kit.engine import ActingHalf, Allowed, Report, require_progress
 from fleet.kit.members import Ledger
-from fleet.kit.observation import MemberState, Observation, RoleSpec, Silence, in_order, ledger_in, role_spec
+from fleet.kit.observe.answers import Answers, Images, image_in, images_of
+from fleet.kit.observe.observation import MemberState, Observation, RoleSpec, Silence, in_order, ledger_in, role_spec
+from fleet.kit.observe.world import World
+from fleet.kit.operate.engine import ActingHalf, Allowed, Report, require_progress
 from fleet.kit.order import Concern, Concerns, Look
 from fleet.kit.permissions import DEFAULT, Permissions
 from fleet.kit.status import LastBackup, MemberStatus
 from fleet.kit.step import Act, Decision, Object, State, blocked
-from fleet.kit.world import World
+from fleet.kit.workload import pods
 from fleet.model.app import ROLL, App
 from fleet.text import count_noun
 

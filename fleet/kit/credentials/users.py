@@ -24,8 +24,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from fleet.kit.observe.world import Data, World, make_secret, secret_data
 from fleet.kit.step import Act, Apply, Decision, Object, State, Step, blocked, step
-from fleet.kit.world import Data, World, make_secret, secret_data
 from fleet.objects.resource import NEVER
 
 ALPHABET = string.ascii_letters + string.digits  # needs no quotes in a URL, in a configuration file or in a shell

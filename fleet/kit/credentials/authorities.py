@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fleet.kit.certificates import Authority, overlap
-from fleet.kit.tls import CLIENTS, TRUST, DeclaredAuthority, Tls
-from fleet.kit.world import Data, Object, is_ready
+from fleet.kit.credentials.certificates import Authority, overlap
+from fleet.kit.credentials.tls import CLIENTS, TRUST, DeclaredAuthority, Tls
+from fleet.kit.observe.world import Data, Object, is_ready
 
 MOST_BYTES = 64 << 10  # of certificates, which have 600 each: whoever may write the Secret may write a MiB, ever anew
 # Until a kubelet has renewed the files of a Secret in its pods, and clients that read theirs again have done so.

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Generic, TypeVar
 
-from fleet.kit.authorities import AT_ONCE, SPREADING, Authorities, Signer, read_signer, trusted_sets
-from fleet.kit.certificates import Leaf, Pair
+from fleet.kit.credentials.authorities import AT_ONCE, SPREADING, Authorities, Signer, read_signer, trusted_sets
+from fleet.kit.credentials.certificates import Leaf, Pair
+from fleet.kit.credentials.tls import DeclaredAuthority, DeclaredCertificate, Tls
+from fleet.kit.observe.world import Data, Object, World
 from fleet.kit.step import Decision, blocked
-from fleet.kit.tls import DeclaredAuthority, DeclaredCertificate, Tls
-from fleet.kit.world import Data, Object, World
 from fleet.model.app import App
 from fleet.model.app_settings import LONGEST_LIFE, SHORTEST_LIFE, TLS
 from fleet.times import seconds

@@ -11,17 +11,17 @@ from typing import Any, TypeVar
 
 from fleet.errors import ConfigurationError
 from fleet.kit import names
-from fleet.kit.answers import Answers
-from fleet.kit.app_engine import AppEngine
 from fleet.kit.app_type import AppType
 from fleet.kit.decide.roll import NO_MAJORITY
 from fleet.kit.driver import Driver
-from fleet.kit.engine import Engine
-from fleet.kit.observation import Observation
+from fleet.kit.observe.answers import Answers
+from fleet.kit.observe.observation import Observation
+from fleet.kit.observe.world import World
+from fleet.kit.operate.app_engine import AppEngine
+from fleet.kit.operate.engine import Engine
 from fleet.kit.permissions import DEFAULT, Permissions
-from fleet.kit.roll import StopObjection
 from fleet.kit.step import Decision, Object
-from fleet.kit.world import World
+from fleet.kit.workload.roll import StopObjection
 from fleet.model.app import App
 from fleet.text import count_noun
 

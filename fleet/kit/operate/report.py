@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from fleet.kit.engine import Report
+from fleet.kit.operate.engine import Report
 from fleet.kit.status import Condition, LastBackup, Status
 from fleet.kit.step import Decision, State
 

@@ -10,16 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from fleet.kit import names, pods
+from fleet.kit import names
 from fleet.kit.adoption.template import adopted_template
 from fleet.kit.app_type import AppType
 from fleet.kit.driver import Hop, Refusal
-from fleet.kit.files import members_map, revisions_in_use
 from fleet.kit.members import Ledger
-from fleet.kit.observation import Observation, pods_of
+from fleet.kit.observe.observation import Observation, pods_of
 from fleet.kit.order import Concerns
-from fleet.kit.roll import StopObjection
 from fleet.kit.step import Act, Apply, Decision, Object
+from fleet.kit.workload import pods
+from fleet.kit.workload.files import members_map, revisions_in_use
+from fleet.kit.workload.roll import StopObjection
 from fleet.model.app import ROLL, App
 from fleet.model.types import release
 from fleet.text import count_noun

@@ -1,7 +1,8 @@
 """The contract of the half of an app type that acts, and the view that the reconciler has of any engine.
 
 `ActingHalf` is what an app type brings: how to ask a member, and a few requests to members. With what the type answers
-about an observation (`fleet.kit.answers`) it is all: the procedures are in `fleet.kit.decide`, the same for all.
+about an observation (`fleet.kit.observe.answers`) it is all: the procedures are in `fleet.kit.decide`, the same for
+all.
 
 `Engine` is all that the reconciler knows. An engine observes and decides; it never touches Kubernetes itself. `observe`
 is bounded in time and never raises for what it finds; `concerns` are pure functions of that; `act` carries out one
@@ -16,11 +17,11 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from fleet.errors import ResourceError
-from fleet.kit.observation import Agreement, MemberState, Observation, Silence
+from fleet.kit.observe.observation import Agreement, MemberState, Observation, Silence
+from fleet.kit.observe.world import World
 from fleet.kit.order import Concerns
 from fleet.kit.status import LastBackup, MemberStatus
 from fleet.kit.step import Act, Decision, NotYetError, Object
-from fleet.kit.world import World
 from fleet.model.app import App
 from fleet.objects.resource import Resource
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.kit.roll import Rolling
-from fleet.kit.stateful_set import changed, is_observed, updates_on_delete
+from fleet.kit.observe.world import Object, cannot_start, is_leaving, is_ready, is_unscheduled, template_of
 from fleet.kit.step import Apply, Decision, Delete, State, step, wait
-from fleet.kit.world import Object, cannot_start, is_leaving, is_ready, is_unscheduled, template_of
+from fleet.kit.workload.roll import Rolling
+from fleet.kit.workload.stateful_set import changed, is_observed, updates_on_delete
 
 
 def is_down(found: Object | None, container: str) -> bool:

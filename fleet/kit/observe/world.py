@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleet.kit.template import mark_of
+from fleet.kit.workload.template import mark_of
 from fleet.objects.redaction import waiting_message
 from fleet.text import count_noun, quote_output
 

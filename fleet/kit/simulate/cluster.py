@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from fleet.kit.world import World
+from fleet.kit.observe.world import World
 from fleet.names import OPERATOR
 
 Object = dict[str, Any]

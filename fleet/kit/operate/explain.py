@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from fleet.kit.decide.health import describe
-from fleet.kit.observation import Observation, in_order
+from fleet.kit.observe.observation import Observation, in_order
+from fleet.kit.operate.record import mark_content
 from fleet.kit.order import Concern
-from fleet.kit.record import mark_content
 from fleet.kit.step import Act, Apply, Decision, Delete, Revert, State, Step, Take
 
 ABOUT = {

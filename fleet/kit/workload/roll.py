@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.kit.stateful_set import changed, partition_of
+from fleet.kit.observe.world import World, is_leaving, is_ready, never_starts, template_of, why_not_started
 from fleet.kit.step import Act, Apply, Decision, Delete, Revert, State, step, wait
-from fleet.kit.world import World, is_leaving, is_ready, never_starts, template_of, why_not_started
+from fleet.kit.workload.stateful_set import changed, partition_of
 
 Object = dict[str, Any]
 

@@ -15,7 +15,7 @@ from fleet.kit import names
 from fleet.kit.app_type import AppType, Bootstrap
 from fleet.kit.driver import Problem
 from fleet.kit.members import LEDGER, Ledger, MemberRecord, read
-from fleet.kit.world import Object, World, is_leaving, is_ready
+from fleet.kit.observe.world import Object, World, is_leaving, is_ready
 from fleet.model.app import App
 from fleet.model.types import release
 

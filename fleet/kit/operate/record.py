@@ -29,8 +29,8 @@ from typing import Any
 
 from fleet.errors import ConfigurationError, FleetError
 from fleet.kit import names
-from fleet.kit.certificates import Authority
-from fleet.kit.world import Object, World, secret_data
+from fleet.kit.credentials.certificates import Authority
+from fleet.kit.observe.world import Object, World, secret_data
 from fleet.model.app import App
 from fleet.names import VERSION
 from fleet.objects.redaction import SecretValues

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 from fleet.kit import names
 from fleet.kit.app_type import AppService, AppType, DataVolume, Port, Ready, Role
-from fleet.kit.files import file_name, revision
-from fleet.kit.template import hashed
-from fleet.kit.tls import TRUST
+from fleet.kit.credentials.tls import TRUST
+from fleet.kit.workload.files import file_name, revision
+from fleet.kit.workload.template import hashed
 from fleet.model.app import ROLL, App
 from fleet.model.app_settings import Resources
 

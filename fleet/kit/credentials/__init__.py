@@ -1,0 +1,1 @@
+"""Certificates, passwords and the Secrets of an app: made once, renewed, never lost by accident."""
