@@ -55,7 +55,7 @@ class EtcdAdoption(AdoptionRules[Etcd, Layout]):
     reads_files: ClassVar[bool] = True
 
     def find_container(self, found: Object, find: Find, role: str = "") -> str | None:
-        process = finding.candidate(found, find)
+        process = finding.SETTINGS.find_process(found, find)
         return process.container if process is not None else None
 
     def read_layout(self, sets: Mapping[str, Object], find: Find) -> Layout | Problem:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from fleet.apps.etcd import names
+from fleet.apps.etcd import names, secured
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit.client import Client
 
 _FILES = "/etc/etcd/server"
+_FILES_OF_CLIENTS = {
+    f"ETCDCTL_{name}": f"{{directory}}/{file}"
+    for name, file in (("CACERT", "ca.crt"), ("CERT", "tls.crt"), ("KEY", "tls.key"))
+}
 
 
 def client(app: Etcd) -> Client:
@@ -18,12 +22,7 @@ def client(app: Etcd) -> Client:
     if not app.tls.enabled:
         return Client("etcd", ("etcdctl", endpoint), environment)
     certificates = (f"--cacert={_FILES}/ca.crt", f"--cert={_FILES}/tls.crt", f"--key={_FILES}/tls.key")
-    files = {"ETCDCTL_CACERT": "ca.crt", "ETCDCTL_CERT": "tls.crt", "ETCDCTL_KEY": "tls.key"}
-    return Client(
-        "etcd",
-        ("etcdctl", endpoint, *certificates),
-        {**environment, **{name: f"{{directory}}/{file}" for name, file in files.items()}},
-    )
+    return Client("etcd", ("etcdctl", endpoint, *certificates), {**environment, **_FILES_OF_CLIENTS})
 
 
 def etcdctl(kept: Layout) -> tuple[str, ...]:
@@ -32,13 +31,21 @@ def etcdctl(kept: Layout) -> tuple[str, ...]:
     return ("env", *hidden, "etcdctl") if hidden else ("etcdctl",)
 
 
-def _as_found(app: Etcd, kept: Layout) -> Client:
-    """With the names and files of others: a certificate of theirs may know a member by its name only."""
+def endpoint_of(kept: Layout) -> str:
+    """Return where a member is reached beside it: a certificate of others may know it by its name only."""
+    beside = f"{'https' if kept.tls or secured.is_offered(kept) else 'http'}://127.0.0.1:{kept.port}"
+    return kept.client_url if "{pod}" in kept.client_url else beside
+
+
+def certificate_flags(kept: Layout) -> tuple[str, ...]:
+    """Return the flags with the files that others gave its members."""
     flags = {"ca": "--cacert", "cert": "--cert", "key": "--key"}
-    certificates = tuple(f"{flags[name]}={path}" for name, path in kept.paths.items())
-    here = kept.client_url if "{pod}" in kept.client_url else f"{names.scheme(app)}://127.0.0.1:{kept.port}"
+    return tuple(f"{flags[name]}={path}" for name, path in kept.paths.items())
+
+
+def _as_found(app: Etcd, kept: Layout) -> Client:
+    """Return etcdctl with the names and files of others."""
     plain = {"ETCDCTL_ENDPOINTS": names.connection(app).url}
-    given = {"ETCDCTL_CACERT": "ca.crt", "ETCDCTL_CERT": "tls.crt", "ETCDCTL_KEY": "tls.key"}
-    files = given if names.encrypted(app) else {}
-    environment = {**plain, **{name: f"{{directory}}/{file}" for name, file in files.items()}}
-    return Client(kept.container, (*etcdctl(kept), f"--endpoints={here}", *certificates), environment)
+    files = _FILES_OF_CLIENTS if names.encrypted(app) else {}
+    command = (*etcdctl(kept), f"--endpoints={endpoint_of(kept)}", *certificate_flags(kept))
+    return Client(kept.container, command, {**plain, **files})
