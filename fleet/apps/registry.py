@@ -52,6 +52,16 @@ def is_app(group: str, kind: str) -> bool:
         return True
 
 
+def is_announced(group: str, kind: str) -> bool:
+    """Return whether an app type has the name of a kind, in any case of letters. No driver is loaded: that takes a
+    process that has nothing else to do with apps a tenth of a second.
+    """
+    name = kind.lower()
+    if group == GROUP and name in packages():
+        return True
+    return not _is_of_kubernetes(group) and any((each.group, each.name) == (group, name) for each in installed_types())
+
+
 def load_drivers() -> tuple[list[Driver[Any]], list[FleetError]]:
     """Return all drivers that can be used, by kind, and what is wrong with the others."""
     usable: list[Driver[Any]] = []

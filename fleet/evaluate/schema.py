@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from fleet.apps.registry import is_app
+from fleet.apps.registry import is_announced, is_app
 from fleet.errors import Source
 from fleet.evaluate.decode import MalformedError
 from fleet.evaluate.protocol import Job, Task
@@ -115,12 +115,19 @@ def _check_desired(desired: Desired, stack: str, files: Collection[str]) -> None
     order: dict[Key, int] = {}
     for number, item in enumerate(desired.objects):
         check_object(item)
-        _check(f"{item.key}: app", item.app == (item.key.kind if is_app(item.key.group, item.key.kind) else ""))
+        _check(f"{item.key}: app", item.app == (item.key.kind if _is_app(item) else ""))
         _check(f"{item.key} (there twice)", order.setdefault(item.key, number) == number)
     for number, item in enumerate(desired.objects):
         _check(f"{item.key}: depends_on", all(order.get(key, -1) < number for key in item.depends_on))
     for name in desired.exports:
         _check("exports", _fits(_EXPORT, name))
+
+
+def _is_app(item: Object) -> bool:
+    """Return whether an object is an app. Of one that the answer calls an app, the name is enough: `fleet check` loads
+    no driver for it.
+    """
+    return is_announced(item.key.group, item.key.kind) if item.app else is_app(item.key.group, item.key.kind)
 
 
 def _check_rollout(rollout: RolloutData, clusters: Collection[str]) -> None:

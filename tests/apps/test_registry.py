@@ -111,7 +111,9 @@ def test_a_broken_package_is_named_and_breaks_nothing_else(
     assert registry.is_app(group or "fleet.dev", kind.capitalize())
     assert registry.driver("Etcd") is not None
     assert registry.kinds() == OWN
+    assert registry.is_announced(group or "fleet.dev", kind.capitalize())
     assert not registry.is_app("apps", "StatefulSet")
+    assert not registry.is_announced("apps", "StatefulSet")
     with pytest.raises(ConfigurationError, match=r"fleet-queue 1\.2\.0"):
         registry.drivers()
 
@@ -128,7 +130,9 @@ def test_metadata_of_packages_are_read_only_for_a_kind_that_fleet_does_not_have(
     code = """
 import sys
 from fleet.apps import registry, installed
+assert registry.is_announced("fleet.dev", "Etcd") and "fleet.apps.etcd" not in sys.modules
 assert registry.driver("Etcd").app.kind() == "Etcd"
+assert not registry.is_app("fleet.dev", "ETCD") and registry.is_announced("fleet.dev", "ETCD")
 assert registry.driver("Deployment", "apps") is None
 assert registry.driver("Ingress", "networking.k8s.io") is None
 print(installed.installed_types.cache_info().currsize, "importlib.metadata" in sys.modules)

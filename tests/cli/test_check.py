@@ -421,8 +421,9 @@ def test_a_check_outside_a_repository_says_how_to_make_one(tmp_path: Path) -> No
     assert "fleet init" in result.stderr
 
 
-def test_the_command_line_imports_neither_pydantic_nor_the_model(tmp_path: Path) -> None:
-    write(tmp_path, {"stacks/orders.py": stack("pass")})
+@pytest.mark.parametrize("body", ["pass", 'fleet.apps.Etcd("db", version="3.5")'], ids=["no app", "an app"])
+def test_the_command_line_imports_neither_pydantic_nor_the_model(tmp_path: Path, body: str) -> None:
+    write(tmp_path, {"stacks/orders.py": stack(body, imports="import fleet.apps")})
     code = (
         "import sys; from fleet.cli import run; run(['check']); print('pydantic' in sys.modules, 'rich' in sys.modules)"
     )
@@ -430,4 +431,5 @@ def test_the_command_line_imports_neither_pydantic_nor_the_model(tmp_path: Path)
     result = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True, timeout=60
     )
+    assert "All right" in result.stdout
     assert result.stdout.splitlines()[-1] == "False False"
