@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.durations import Recorder
+from tests.durations import PAGE, Recorder, file_of, read_slowest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -16,17 +16,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _longest_first(items: list[pytest.Item]) -> None:
-    """Order files by the time that they may take, as their timeouts say: a long one that came last would run alone.
+    """Order files by the time that they take: a long one that came last would run alone.
 
-    Only files move; the tests of one stay in their order, and so do files that are alike.
+    First come those that were the slowest of the last run that was kept, then those that may take long by their
+    timeouts. Only files move; the tests of one stay in their order, and so do files that are alike.
     """
-    seconds: dict[str, float] = {}
+    kept = read_slowest(PAGE.read_text(encoding="utf-8"))
+    seconds: dict[str, tuple[float, float]] = {}
     for item in items:
         marker = item.get_closest_marker("timeout")
         limit = float(marker.args[0]) if marker and marker.args else 0.0
-        file = item.nodeid.partition("::")[0]
-        seconds[file] = max(limit, seconds.get(file, 0.0))
-    items.sort(key=lambda item: -seconds[item.nodeid.partition("::")[0]])
+        file = file_of(item.nodeid)
+        seconds[file] = max((kept.get(file, 0.0), limit), seconds.get(file, (0.0, 0.0)))
+    items.sort(key=lambda item: seconds[file_of(item.nodeid)], reverse=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

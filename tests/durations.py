@@ -12,6 +12,7 @@ import datetime
 import json
 import os
 import platform
+import re
 import time
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ KEY = "fleet/durations"  # in pytest's cache, where it keeps what failed, too
 CACHE = ROOT / ".pytest_cache" / "v" / KEY
 PAGE = ROOT / "docs" / "performance" / "tests.md"
 PHASES = ("setup", "call", "teardown")
+_FILE_ROW = re.compile(r"^\| (?P<file>[\w/]+\.py) \| \d+ \| (?P<wall>\d+) s \|", re.MULTILINE)
 MOST = 25  # files and tests that are shown
 
 
@@ -103,6 +105,11 @@ def folder_of(nodeid: str) -> str:
 
 def file_of(nodeid: str) -> str:
     return nodeid.partition("::")[0]
+
+
+def read_slowest(text: str) -> dict[str, float]:
+    """Return the seconds that files took, from the page of a run: of the slowest files, which are all that it has."""
+    return {match["file"]: float(match["wall"]) for match in _FILE_ROW.finditer(text)}
 
 
 def page(data: dict[str, Any]) -> str:

@@ -15,9 +15,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FAILED = ROOT / ".pytest_cache" / "v" / "cache" / "lastfailed"  # where pytest keeps it for --last-failed
-# Tests wait more than they work: a process per core, each with clusters of its own, a file's tests in one of them.
+# Tests wait about as long as they work: three processes on two cores, each with clusters of its own, a file's tests in
+# one of them. `-n` among the arguments says another number.
+CORES = len(os.sched_getaffinity(0))
+WORKERS = min(4, CORES + CORES // 2)
 # Files come in the order of tests/conftest.py and not of how many tests they have, which is the opposite of how long.
-PARALLEL = ("-n", "logical", "--maxprocesses", "4", "--dist", "loadfile", "--no-loadscope-reorder")
+PARALLEL = ("-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder")
 # Bytecode that is kept is not compiled anew by each of thousands of processes, nor test modules by each worker.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 FEW = 3

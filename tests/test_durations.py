@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.durations import by, file_of, folder_of, page
+from tests.durations import MOST, PAGE, by, file_of, folder_of, page, read_slowest
 
 
 def took(setup: float, call: float, cpu: float) -> dict[str, float]:
@@ -27,3 +27,9 @@ def test_the_page_says_how_long_the_run_was_and_what_was_slow() -> None:
     assert "3 tests in 2.0 min, 0.4 min of CPU" in text
     assert "| tests/sync/test_a.py | 2 | 14 s | 11 s | 4 s |" in text
     assert "test_two" not in text, "its name would break the table"
+
+
+def test_the_slowest_files_of_a_page_are_read_back_and_nothing_else_of_it() -> None:
+    text = page({"elapsed": 120.0, "tests": TESTS})
+    assert read_slowest(text) == {"tests/kube/runtime/test_b.py": 30, "tests/sync/test_a.py": 14}
+    assert len(read_slowest(PAGE.read_text(encoding="utf-8"))) == MOST
