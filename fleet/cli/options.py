@@ -149,6 +149,17 @@ resync_option = click.option(
 )
 
 
+STATUS_EVERY = 3.0  # seconds
+status_every_option = click.option(
+    "--status-every", type=INTERVAL, default="3s", show_default=True, help="Write health into git at most this often."
+)
+
+
+def format_status_every(seconds: float) -> list[str]:
+    """Return the flag for a process in a cluster; none for the default, which that process has by itself."""
+    return [] if seconds == STATUS_EVERY else [f"--status-every={seconds:.15g}s"]
+
+
 image_option = click.option("--image", metavar="IMAGE", help="For --manifests: an image with fleet and git.")
 
 

@@ -138,7 +138,7 @@ class Bench:
             text = STACK.format(name=f"other-{number}", count=OTHERS // 10)
             (self.root / f"stacks/other_{number}.py").write_text(text)
         revision = self.push()
-        self.service.start(poll="0.2s")
+        self.service.start(poll="0.2s", status_every="3s")
         self.service.until("all is there", lambda: self.told() == {revision}, 300)
 
     def end(self) -> None:
@@ -245,7 +245,7 @@ class Bench:
         """The same again with the usual settings, and nobody does anything."""
         if self.service.stop() != 0:
             raise RuntimeError(self.service.tail())
-        self.service.start("--management", CLUSTERS[0], poll="30s")
+        self.service.start("--management", CLUSTERS[0], poll="30s", status_every="3s")
         self.service.until("it is ready", lambda: self.service.ask("/readyz")[0] == 200, 120)
         time.sleep(20)  # after the start's own work
         marks = {name: log.mark() for name, log in self.logs.items()}

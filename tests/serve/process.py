@@ -33,10 +33,11 @@ class Process:
     environment: dict[str, str] = field(default_factory=dict)
     _port: int = 0
 
-    def start(self, *options: str, poll: str = "0.3s") -> None:
+    def start(self, *options: str, poll: str = "0.3s", status_every: str = "0.2s") -> None:
         self.starts += 1
         self._port = 0
         command = [sys.executable, "-m", "fleet", *self.words, "--poll", poll, "--log", "json"]
+        command += ["--status-every", status_every]
         command += ["--listen", "127.0.0.1:0", "--cache", str(self.directory / "mirrors"), *options]
         with self.log_file.open("wb") as log:
             self.process = subprocess.Popen(

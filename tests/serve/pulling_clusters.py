@@ -36,12 +36,12 @@ class Pulled(Served):
         lines = [f"fleet.Cluster({one.name!r}, labels={{'env': 'test'}}, pull=True)" for one in repository.clusters]
         repository.write("clusters/all.py", "\n".join(["import fleet", *lines, ""]))
 
-    def start(self, *options: str, poll: str = "0.3s") -> None:
+    def start(self, *options: str, poll: str = "0.3s", status_every: str = "0.2s") -> None:
         """What is said about reaching clusters is said to the agents."""
-        super().start(poll=poll)
+        super().start(poll=poll, status_every=status_every)
         self.agents = [Agent(one, self.directory / one.name, self.url) for one in self.repository.clusters]
         for one in self.agents:
-            one.start(*options, poll=POLL)
+            one.start(*options, poll=POLL, status_every=status_every)
 
     def stop(self) -> int:
         return max([super().stop(), *(one.stop() for one in self.agents)])

@@ -37,7 +37,7 @@ def test_commits_are_applied_drift_is_put_back_or_reported_and_nothing_else_is_w
     repository.write("stacks/reported.py", text)
     first = served.push()
     served.environment["FLEET_WEBHOOK_SECRET"] = "s3cret"
-    served.start(poll="1h")  # whatever comes later, comes by webhook
+    served.start(poll="1h", status_every="3s")  # whatever comes later, comes by webhook; writes of health are counted
     served.until("both are told", lambda: all(served.record(one.name).get("revision") == first for one in (eu, us)))
     assert served.data(eu, "settings") == served.data(us, "settings") == {"a": "1"}
     assert served.record(eu.name)["health"] == "Healthy"

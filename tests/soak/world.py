@@ -148,7 +148,7 @@ class World:
         self._options = ("--management", self.clusters[0]) if replicas > 1 else ()
         self.processes = [self._process(number) for number in range(replicas)]
         for one in self.processes:
-            one.start(*self._options)
+            one.start(*self._options, status_every="3s")
 
     def _kill_all(self) -> None:
         self._note_started()
@@ -178,7 +178,7 @@ class World:
         self._note_started()
         victim.kill()
         self.memory.clear()
-        victim.start(*self._options)
+        victim.start(*self._options, status_every="3s")
 
     def _await_word(self, revision: str) -> None:
         """Until a process says something about a commit, or has had the time for it."""

@@ -11,12 +11,14 @@ from fleet.cli.options import (
     INTERVAL,
     Listen,
     Seconds,
+    format_status_every,
     get_default_cache,
     image_option,
     kubeconfig_option,
     log_option,
     parse_http_url,
     resync_option,
+    status_every_option,
     status_option,
     verbose_option,
 )
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 @click.option("--poll", type=INTERVAL, default="30s", show_default=True, help="How often to ask for a new set.")
 @resync_option
 @status_option
+@status_every_option
 @click.option("--notify", metavar="URL", default="", callback=parse_http_url, help="POST changes of health there.")
 @click.option("--listen", type=Listen(), metavar="ADDRESS:PORT", help="/healthz, /readyz, /metrics and /hooks.")
 @click.option("--cache", type=click.Path(file_okay=False, path_type=Path), help="Where the copy of the branch is.")
@@ -70,6 +73,7 @@ def agent(
     poll: float,
     resync: float,
     status: bool,
+    status_every: float,
     notify: str,
     listen: tuple[str, int] | None,
     cache: Path | None,
@@ -108,6 +112,7 @@ def agent(
         refs.address(report, by_person=True)
     if manifests:
         flags = [f"--poll={poll:.15g}s", f"--resync={resync:.15g}s", *([] if status else ["--no-status"])]
+        flags += format_status_every(status_every)
         values = {"report": report, "notify": notify, "status-branch": status_branch}
         flags += [f"--{name}={value}" for name, value in values.items() if value]
         return _print_manifests(image, [f"--cluster={cluster}", f"--branch={origin.branch}", *flags], origin, replicas)
@@ -133,6 +138,7 @@ def agent(
         poll=poll,
         resync=resync,
         status=status,
+        every=status_every,
         notify=notify,
         notify_secret=os.environ.get("FLEET_NOTIFY_SECRET", "").strip(),
         inside=inside,

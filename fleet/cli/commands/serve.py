@@ -11,6 +11,7 @@ import click
 from fleet.cli.options import (
     INTERVAL,
     Listen,
+    format_status_every,
     get_default_cache,
     image_option,
     kubeconfig_option,
@@ -18,6 +19,7 @@ from fleet.cli.options import (
     parse_http_url,
     resync_option,
     signers_option,
+    status_every_option,
     status_option,
     verbose_option,
 )
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 @click.option("--poll", type=INTERVAL, default="30s", show_default=True, help="How often to ask for new commits.")
 @resync_option
 @status_option
+@status_every_option
 @click.option(
     "--require-approved", is_flag=True, help="Apply only what was recorded as approved. [default: as fleet.toml says]"
 )
@@ -95,6 +98,7 @@ def serve(
     poll: float,
     resync: float,
     status: bool,
+    status_every: float,
     require_approved: bool,
     signers: Path | None,
     statuses: bool,
@@ -139,6 +143,7 @@ def serve(
         flags += [*(f"--reach={scope}" for scope in reach), *(f"--forge-token={token}" for token in tokens)]
         flags += [f"--reports={report}" for report in reports]
         flags += [f"--public-url={public_url}"] if public_url else []
+        flags += format_status_every(status_every)
         flags += [*([] if statuses else ["--no-statuses"]), *([f"--notify={notify}"] if notify else [])]
         flags = [f"--poll={poll:.15g}s", f"--resync={resync:.15g}s", *flags]
         return _print_manifests(image, repositories, replicas, flags, signers)
@@ -165,6 +170,7 @@ def serve(
         poll=poll,
         resync=resync,
         status=status,
+        every=status_every,
         require_approved=require_approved,
         trust_kubeconfigs=trust_kubeconfigs,
         signers=signers,

@@ -43,7 +43,7 @@ def test_fifty_changes_in_a_second_from_two_clusters_and_two_writers_are_few_com
     for name in stacks:
         repository.write(f"stacks/{name}.py", STACK.format(clusters=clusters, name=name))
     revision = served.push()
-    served.start()
+    served.start(status_every=f"{EVERY:g}s")
     pairs = [(cluster, stack) for cluster in clusters for stack in stacks]
     served.until("all are told of", lambda: all(served.record(*pair).get("revision") == revision for pair in pairs))
 
@@ -81,7 +81,7 @@ def test_fifty_changes_in_a_second_from_two_clusters_and_two_writers_are_few_com
 
     other = Served(repository, tmp_path_factory.mktemp("other"))
     try:
-        other.start()  # without a Lease: both write
+        other.start(status_every=f"{EVERY:g}s")  # without a Lease: both write
         other.until("it has seen everything", lambda: other.ask("/readyz")[0] == 200)
         before, began = commits(), time.monotonic()
         for turn in (1, 2):
