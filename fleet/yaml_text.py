@@ -232,7 +232,7 @@ class _Reader:
     def _merge(self, node: Any, merged: dict[str, Any], depth: int) -> None:
         sources = node.value[::-1] if isinstance(node, yaml.SequenceNode) else [node]
         if depth > DEEPEST or not all(isinstance(source, yaml.MappingNode) for source in sources):
-            raise self._error(node, "a merge key wants a map, or a list of maps")
+            raise self._error(node, "a merge key needs a map, or a list of maps")
         for source in sources:
             self._take(source)
             self._mapping(source, merged, depth + 1)
@@ -285,7 +285,7 @@ def _split_documents(text: str) -> Iterator[tuple[str, int]]:
         if line.startswith(_SEPARATOR):
             after = line[len(_SEPARATOR) :].strip()
             if after and not after.startswith("#"):
-                raise NotYamlError(f"{after[:80]!r} stands behind '---', where kubectl wants nothing", number)
+                raise NotYamlError(f"{after[:80]!r} stands behind '---', where kubectl accepts nothing", number)
             yield "\n".join(lines), first
             lines, first = [], number + 1
         else:

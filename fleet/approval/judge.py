@@ -193,7 +193,7 @@ class ApprovalHistory:
         return None
 
     def _refusal(self, newest_mentions: Sequence[Mention], wanted: str) -> str:
-        current = f"git wants {wanted[:8]} now" if wanted else "git wants it no more"
+        current = f"git now declares {wanted[:8]}" if wanted else "no longer declared in git"
         if not newest_mentions:
             return f"nobody approved it: {current}"
         edge, place = newest_mentions[-1].edge, newest_mentions[-1].place

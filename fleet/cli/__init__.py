@@ -52,7 +52,10 @@ COMMANDS = {
     "resume": ("fleet.cli.commands.suspend:resume", "Let syncs change suspended stacks again."),
     "destroy": ("fleet.cli.commands.destroy:destroy", "Take stacks out of the clusters."),
     "adopt": ("fleet.cli.commands.adopt:adopt", "Find what runs already, and write a stack that takes it over."),
-    "disconnect": ("fleet.cli.commands.disconnect:disconnect", "Give an app back: it runs on, and is fleet's no more."),
+    "disconnect": (
+        "fleet.cli.commands.disconnect:disconnect",
+        "Give an app back: it keeps running, and fleet no longer manages it.",
+    ),
     "roll": ("fleet.cli.commands.roll:roll", "Restart every member of an app once, one at a time."),
     "connect": ("fleet.cli.commands.connect:connect", "Open an app's own client, or say how programs connect."),
     "explain": (

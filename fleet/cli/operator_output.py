@@ -61,7 +61,7 @@ def format_removed(results: Mapping[str, RemoveResult]) -> str:
             count = len(removed.apps)
             apps_run, them = ("apps run", "them") if count > 1 else ("app runs", "it")
             lines.append(
-                f"    {count} {apps_run} on, and nobody looks after {them} now; definitions and custom resources stay"
+                f"    {count} {apps_run} on, and nothing manages {them} now; definitions and custom resources stay"
             )
         lines += [f"    {key} was being deleted: what it is made of stays" for key in removed.unfinished]
     return "\n".join(lines)

@@ -248,7 +248,9 @@ class ForgeConnection:
                 proxy=proxy_of(url),
             ) as response:
                 if response.headers.get("Content-Encoding", "identity") != "identity":
-                    raise ResourceError(f"cannot {what}: the answer of {self._root} is compressed, which nobody asked")
+                    raise ResourceError(
+                        f"cannot {what}: the answer of {self._root} is compressed, which was not requested"
+                    )
                 content_read = bytearray()
                 async for part in response.content.iter_chunked(1 << 16):
                     content_read += part

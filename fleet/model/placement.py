@@ -258,7 +258,7 @@ class Rollout(Model, frozen=True):
     timezone: Annotated[str, AfterValidator(_check_timezone)] = "UTC"
     """In which the windows are."""
     freeze: bool = False
-    """Change nothing of the stack, whatever git says; health is looked after as ever."""
+    """Change nothing of the stack, whatever git says; its health is still watched."""
 
     def order(self, clusters: Sequence[Cluster], *, source: Source = NOWHERE) -> tuple[tuple[str, ...], ...]:
         """Return the names of a stack's clusters, wave by wave."""

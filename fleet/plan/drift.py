@@ -45,7 +45,7 @@ class Difference:
     cluster: str
     key: Key
     why: DifferenceKind
-    what: str  # in words: "is gone", "is not in git any more"
+    what: str  # in words: "is gone", "is no longer declared in git"
     fields: tuple[FieldDifference, ...] = ()
 
 
@@ -89,9 +89,9 @@ def _describe_step(step: Step, drift: bool) -> str:
         case Verb.CREATE:
             return "is gone" if drift else "is not there yet"
         case Verb.DELETE:
-            return "is not in git any more"
+            return "is no longer declared in git"
         case Verb.FORGET:
-            return f"is not in git any more: {step.reason}"
+            return f"is no longer declared in git: {step.reason}"
         case Verb.ADOPT:
             return f"is to be taken over: {step.reason}"
         case Verb.RECORD:

@@ -65,9 +65,9 @@ def controller_of(live: dict[str, Any]) -> str:
     """
     metadata = live["metadata"]
     if controller := _owner_reference(live):
-        return f"{controller}, which makes it as it wants it"
+        return f"{controller}, which manages it"
     app = (metadata.get("labels") or {}).get(APP)
-    return f"the app {app}, whose operator makes it as it wants it" if app else ""
+    return f"the app {app}, whose operator manages it" if app else ""
 
 
 def _owner_reference(live: dict[str, Any]) -> str:

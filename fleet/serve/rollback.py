@@ -234,7 +234,9 @@ def _check_agents(
             raise NoRollbackError(f"there is nothing to go back to: it was not well at {entry.revision[:8]} either")
         unreported -= healthy.keys()
     if unreported:
-        raise NoRollbackError(f"nobody told on this remote how {min(unreported)} was with what it would go back to")
+        raise NoRollbackError(
+            f"the status on this remote does not say how {min(unreported)} was with the revision to go back to"
+        )
 
 
 def _read_base(commit: EvaluatedCommit, stack: str) -> RollbackBase:

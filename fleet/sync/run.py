@@ -92,7 +92,7 @@ class ClusterRun:
         if not self.observed.orphans:
             return []
         names = ", ".join(self.observed.orphans[:5]) + (" and others" if len(self.observed.orphans) > 5 else "")
-        return [f"{self.cluster}: in no file of this repository (any more): {names}; `fleet destroy STACK` removes one"]
+        return [f"{self.cluster}: not declared in this repository: {names}; `fleet destroy STACK` removes one"]
 
 
 @dataclass(frozen=True, slots=True)

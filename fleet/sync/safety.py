@@ -68,7 +68,7 @@ def check_removed_placements(
         return
     if not placed.stacks and allowance.share < 1.0:
         raise _budget_error(
-            f"git has no stack any more, and {_list_names(stack for stack, _ in recorded_pairs)} had been synced", gone
+            f"no stack is left in git, and {_list_names(stack for stack, _ in recorded_pairs)} had been synced", gone
         )
     stacks, clusters = {stack for stack, _ in recorded_pairs}, {cluster for _, cluster in recorded_pairs}
     _check_share(

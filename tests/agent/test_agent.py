@@ -124,7 +124,7 @@ def test_a_branch_that_is_not_what_it_should_be_changes_and_deletes_nothing(edge
     )
     is_told(f"the set is for '{repository.clusters[1].name}'")
     edge.forge(lambda root: emptied(root, good))
-    is_told("git has no stack any more")
+    is_told("no stack is left in git")
     edge.forge(lambda root: git(root, "checkout", "--quiet", good, "--", "."))
     edge.until("it goes on", lambda: edge.record()["sync"] == "Synced")
 

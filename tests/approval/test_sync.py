@@ -152,7 +152,8 @@ def test_an_evaluation_that_gives_something_else_than_was_shown_is_stopped(team:
     done = team.repository.sync()
     assert done.code == 5
     assert re.search(
-        r"ConfigMap \S+/luck: [0-9a-f]{8} was approved \(in [0-9a-f]{8} .*\), and git wants [0-9a-f]{8} now", done.err
+        r"ConfigMap \S+/luck: [0-9a-f]{8} was approved \(in [0-9a-f]{8} .*\), and git now declares [0-9a-f]{8}",
+        done.err,
     )
     assert writes(eu, marks[0]) == [], "not even what was shown"
     assert team.value("a") == "1"

@@ -184,7 +184,7 @@ def test_what_takes_away_too_much_is_refused_and_the_word_for_it_goes_along(cent
     centre.commit("no stacks")
     code, _, err = centre.push()
     assert (code, centre.tip("edge-1")) == (5, tip)
-    assert "git has no stack any more" in err
+    assert "no stack is left in git" in err
 
 
 def test_a_history_that_was_rewritten_is_refused_unless_told(centre: Centre) -> None:

@@ -119,7 +119,7 @@ def test_what_somebody_makes_so_again_and_again_is_a_conflict_even_with_adopt() 
     controlled["metadata"]["ownerReferences"] = [{"kind": "Widget", "name": "w", "uid": "u2", "controller": True}]
     step = only(planned(manifest, None, controlled, adopt=True))
     assert step.verb is Verb.CONFLICT
-    assert "belongs to Widget w, which makes it as it wants it" in step.reason
+    assert "belongs to Widget w, which manages it" in step.reason
 
 
 def test_what_was_deleted_and_made_anew_by_another_is_a_conflict() -> None:

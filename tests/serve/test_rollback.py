@@ -307,7 +307,7 @@ def test_where_agents_report_somewhere_else_nobody_knows_what_was_well(fleet: Fl
     later = fleet.synced("Healthy")  # of a neighbour, and the agent passed it over
     wants("'2'")
     fleet.synced("Degraded")
-    assert fleet.why_not() == "nobody told on this remote how us was with what it would go back to"
+    assert fleet.why_not() == "the status on this remote does not say how us was with the revision to go back to"
     told(good, "Degraded")
     assert f"it was not well at {good[:8]}" in fleet.why_not()
     told(good, "Healthy")

@@ -71,7 +71,7 @@ def test_a_service_goes_on_only_from_what_was_applied_unless_somebody_said_so(tm
         with pytest.raises(PolicyError, match="3 of 4 stacks have left git"):
             check(second, evaluation("a"), first, words)
     check(second, evaluation("a"), first, [record("a", second)])
-    with pytest.raises(PolicyError, match="git has no stack any more"):
+    with pytest.raises(PolicyError, match="no stack is left in git"):
         check(second, evaluation(), None, told)
 
 

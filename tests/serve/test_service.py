@@ -176,7 +176,7 @@ def test_what_cannot_be_read_deletes_nothing_and_what_does_not_answer_is_never_h
     repository.write("clusters/all.py", "import fleet\n")
     empty = served.push("no stacks and no clusters")
     served.until("it is told", lambda: served.record(eu.name).get("wanted") == empty)
-    assert "git has no stack any more" in served.record(eu.name)["message"]
+    assert "no stack is left in git" in served.record(eu.name)["message"]
     repository.remote.git("update-ref", "-d", "refs/heads/main")
     served.until("the branch is missed", lambda: served.metric("fleet_repository_broken") >= 1)
     assert served.data(eu, "settings") == served.data(eu, "more") == {"a": "1"}

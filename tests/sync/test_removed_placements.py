@@ -31,7 +31,7 @@ def test_one_of_anything_may_leave() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
-        ((["a"], ["c1"]), ([], ["c1"]), "git has no stack any more, and a had been synced"),
+        ((["a"], ["c1"]), ([], ["c1"]), "no stack is left in git, and a had been synced"),
         ((["a", "b", "c", "d"], ["c1"]), (["a", "b"], ["c1"]), "2 of 4 stacks have left git (c, d), the budget is 1"),
         ((["a"], CLUSTERS), (["a"], CLUSTERS[:17]), "3 of 20 clusters have left git (c17, c18, c19), the budget is 2"),
     ],

@@ -100,7 +100,7 @@ def _relabelled(fleet: Fleet) -> None:
 
 
 GIT = {
-    "an empty stacks/": (_emptied, 5, "git has no stack any more"),
+    "an empty stacks/": (_emptied, 5, "no stack is left in git"),
     "a stack that raises": (_raising, 2, "half written"),
     "half the stacks deleted": (_halved, 5, "2 of 4 stacks have left git"),
     "another past": (_rewritten, 5, "the history was rewritten"),

@@ -76,7 +76,7 @@ def test_the_stacks_of_others_are_neither_orphans_nor_shown(first: FleetReposito
     assert second.sync().code == 0
     (second.root / "stacks/stack.py").unlink()
     preview = second.fleet("preview")
-    assert f"in no file of this repository (any more): {second.stack}" in preview.err, "its own is an orphan"
+    assert f"not declared in this repository: {second.stack}" in preview.err, "its own is an orphan"
     assert first.stack not in preview.err.replace(second.stack, "")
     status = second.fleet("status", "-o", "json")
     shown = {one["stack"] for one in status.json()["stacks"]}

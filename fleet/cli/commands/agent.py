@@ -106,7 +106,7 @@ def agent(
     from fleet.serve.commits import FollowedRepository
 
     if allow_rewritten and not once:
-        raise click.UsageError("--allow-rewritten is a word for one time: say --once")
+        raise click.UsageError("--allow-rewritten is for a single run: add --once")
     origin = FollowedRepository.parse(f"{url}#{branch or bundle_branch(GitSettings().rendered, cluster)}")
     if report:
         refs.address(report, by_person=True)

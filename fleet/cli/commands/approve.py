@@ -142,7 +142,7 @@ def _check_wave(stack: StackResult, wave: int) -> None:
         raise NotFoundError(f"stack {stack.name} has no wave {wave}", hint=f"it has {len(waves)}", source=stack.source)
     if wave not in stack.rollout.approve:
         raise ConfigurationError(
-            f"wave {wave} of {stack.name} waits for nobody's word",
+            f"wave {wave} of {stack.name} needs no approval",
             hint=f"ask for it with fleet.Rollout(approve=[{wave}], …)",
             source=stack.source,
         )

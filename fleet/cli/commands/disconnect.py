@@ -46,7 +46,7 @@ def disconnect(
     app = find_app(query)
     target = file or Path(f"{query.name}.yaml")
     count = asyncio.run(_release(app, target, timeout))
-    click.echo(f"✓ {app}: runs on, and is fleet's no more; {count_noun(count, 'manifest')} in {target}")
+    click.echo(f"✓ {app}: keeps running, fleet no longer manages it; {count_noun(count, 'manifest')} in {target}")
     print_message("take it out of its stack and commit that, or the next sync takes it over again")
     return 0
 

@@ -78,7 +78,7 @@ def _write_suspension(
     results, errors = asyncio.run(run_in_each(resolve_clusters(clusters, None, kubeconfig), write))
     rows = [{"stack": stack, "cluster": name} for name, changed in results.items() for stack in changed]
     missing = [stack for stack in stacks if not any(row["stack"] == stack for row in rows)]
-    outcome = str(suspension) if suspension else "resumed; the next sync goes on with it"
+    outcome = str(suspension) if suspension else "resumed; the next sync includes it again"
     if rows:
         emit_result(rows, form, lambda: "\n".join(f"{row['stack']} on {row['cluster']}: {outcome}" for row in rows))
     if missing and not errors:

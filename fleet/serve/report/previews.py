@@ -70,7 +70,7 @@ def _describe_problem(problem: Exception) -> str:
     """
     if isinstance(problem, FleetError):
         return problem.message
-    return f"{type(problem).__name__}, which nobody foresaw\n{''.join(format_tb(problem.__traceback__))}"
+    return f"{type(problem).__name__}, an unexpected error\n{''.join(format_tb(problem.__traceback__))}"
 
 
 @dataclass(slots=True)

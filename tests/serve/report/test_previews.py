@@ -125,7 +125,7 @@ def test_what_nobody_foresaw_is_said_and_ends_no_previews(tmp_path: Path, caplog
     confused = cast(CurrentCommit, Confused())
     assert asyncio.run(heard(Previews(origin, ServeOptions(), confused, counted)))
     said = caplog.text
-    assert "pull request 1: RuntimeError, which nobody foresaw" in said
+    assert "pull request 1: RuntimeError, an unexpected error" in said
     assert "pull request 2: RuntimeError" in said
     assert "no previews of pull requests of" in said
     assert "in evaluated" in said

@@ -125,7 +125,7 @@ def _relabelled(fleet: Fleet) -> None:
 
 
 GIT: dict[str, tuple[Callable[[Fleet], None], str]] = {
-    "an empty stacks/": (_emptied, "git has no stack any more"),
+    "an empty stacks/": (_emptied, "no stack is left in git"),
     "a stack that raises": (_raising, "half written"),
     "half the stacks deleted": (_halved, "2 of 4 stacks have left git"),
     "the last commit amended": (_amended, "the history was rewritten"),
