@@ -164,7 +164,7 @@ def _check_removed_stacks(commit: EvaluatedCommit, stacks: Collection[str]) -> N
 
 def _rewritten_error(commit: EvaluatedCommit, before: str) -> PolicyError:
     """Return the error for a branch that does not contain what was applied."""
-    message = f"the rendered set {commit.commit[:8]} does not go on from {before[:8]}, which was applied: "
+    message = f"the rendered set {commit.commit[:8]} does not descend from {before[:8]}, which was applied: "
     return PolicyError(f"{message}the branch was rewritten", hint=HINT)
 
 

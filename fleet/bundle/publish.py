@@ -287,7 +287,7 @@ def _check_lineage(git: GitRepository, revision: str, before: Mapping[str, Bundl
         if back and not git.outside([revision], earlier):
             continue
         raise PolicyError(
-            f"{revision[:8]} does not go on from {earlier[:8]}, which was rendered for {rendered[earlier]}: "
+            f"{revision[:8]} does not descend from {earlier[:8]}, which was rendered for {rendered[earlier]}: "
             "the history was rewritten",
             hint="was it pushed by force, or is this another branch? If it is meant, say --allow-rewritten once",
         )

@@ -49,7 +49,7 @@ def check_commit_safety(
     before: tuple[str, Collection[StackCluster]] | None,
     memory: Callable[[], Iterable[StatusRecord]],
 ) -> None:
-    """Raise PolicyError when the commit does not go on from what was applied, or removes more than it may.
+    """Raise PolicyError when the commit does not descend from what was applied, or removes more than it may.
 
     `before` is the commit that was followed until now and its placements; None at the start.
     """
@@ -96,7 +96,9 @@ def _check_history(
     """Raise PolicyError if an applied commit is not in the history of `revision`, or it removed too many placements."""
     unrelated = git.outside([commit for commit in applied if commit != revision], revision)
     if unrelated:
-        message = f"{revision[:8]} does not go on from {unrelated[0][:8]}, which was applied: the history was rewritten"
+        message = (
+            f"{revision[:8]} does not descend from {unrelated[0][:8]}, which was applied: the history was rewritten"
+        )
         raise PolicyError(message, hint=HINT)
     check_removed_placements({*recorded_pairs, *placed.pairs}, placed, allowance)
 

@@ -55,7 +55,7 @@ class CommitOptions:
     require_approved: bool = False  # whatever fleet.toml says
     any_branch: bool = False  # a commit of another branch than the synced one may be applied
     allow_earlier: bool = False  # the commit may be an ancestor of what was applied
-    allow_rewritten: bool = False  # the commit need not go on from what was applied
+    allow_rewritten: bool = False  # the commit need not descend from what was applied
     signers: Path | None = None  # the file of those one of whom must have signed the commit
 
 

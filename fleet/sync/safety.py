@@ -146,12 +146,12 @@ def check_ancestry(
         plan = applied[base]
         if git.shallow:
             raise ConfigurationError(
-                f"whether {revision[:8]} goes on from {base[:8]}, which was applied to {plan.stack} on {plan.cluster}, "
+                f"whether {revision[:8]} descends from {base[:8]}, which was applied to {plan.stack} on {plan.cluster}, "
                 "cannot be told: this clone is shallow",
                 hint=HISTORY_HINT,
             )
         raise PolicyError(
-            f"{revision[:8]} does not go on from {base[:8]}, which was applied to {plan.stack} on {plan.cluster}: "
+            f"{revision[:8]} does not descend from {base[:8]}, which was applied to {plan.stack} on {plan.cluster}: "
             "the history was rewritten",
             hint="was it pushed by force, or is this another branch? If it is meant, say --allow-rewritten once",
         )

@@ -222,7 +222,7 @@ def _describe_unpushed(git: GitRepository, commit: GitCommit, settings: GitSetti
     if not commits:
         return ""
     names = ", ".join(commits[:3]) + (f" and {len(commits) - 3} more" if len(commits) > 3 else "")
-    return f"not pushed to {settings.remote}, so others cannot go on from it: {names}"
+    return f"not pushed to {settings.remote}, so others cannot build on it: {names}"
 
 
 def _branch_tips(git: GitRepository, settings: GitSettings) -> dict[str, str]:

@@ -245,7 +245,7 @@ def test_commits_that_are_not_pushed_are_named(repository: FleetRepository) -> N
     mine = repository.commit("Larger\x1b[31m settings")
     done = repository.sync()
     assert done.code == 0
-    unpushed = f"not pushed to origin, so others cannot go on from it: {mine[:8]} Larger [31m settings"
+    unpushed = f"not pushed to origin, so others cannot build on it: {mine[:8]} Larger [31m settings"
     assert unpushed in done.err
     assert unpushed in repository.sync("--revision", mine).err
     git(repository.root, "switch", "--quiet", "--detach", "main")

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 @click.option("--once", is_flag=True, help="Apply what there is, wait until it is healthy, report, and end.")
 @click.option("--timeout", type=Seconds(), default="10m", show_default=True, help="With --once: how long to wait.")
 @click.option(
-    "--allow-rewritten", is_flag=True, help="With --once: apply a set that does not go on from what was applied."
+    "--allow-rewritten", is_flag=True, help="With --once: apply a set that does not descend from what was applied."
 )
 @log_option
 @click.option("--manifests", is_flag=True, help="Print the objects that run it in its cluster.")

@@ -34,7 +34,7 @@ def push_options(command: F) -> F:
         click.option("--any-branch", is_flag=True, help="With --push, a commit of another branch than the synced one."),
         click.option("--with-secrets", is_flag=True, help="With --push, also values of Secrets: all who read git can."),
         click.option(
-            "--allow-rewritten", is_flag=True, help="With --push, a commit that does not go on from the last."
+            "--allow-rewritten", is_flag=True, help="With --push, a commit that does not descend from the last."
         ),
         click.option(
             "--allow-deletes",

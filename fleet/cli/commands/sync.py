@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     help="Let this one sync take away up to N objects per cluster, whatever the budget says.",
 )
 @click.option("--ignore-rollout", is_flag=True, help="Change all clusters at once, whatever the stacks' rollouts say.")
-@click.option("--allow-rewritten", is_flag=True, help="Apply a commit that does not go on from what was applied.")
+@click.option("--allow-rewritten", is_flag=True, help="Apply a commit that does not descend from what was applied.")
 @any_branch_option
 @signers_option
 @status_option
@@ -88,7 +88,7 @@ def sync(
 
     Only commits are applied; what is not committed is left out and named, and what is not pushed is named. A cluster
     that cannot be reached fails alone. Nothing is deleted that this stack did not make, nor more than the budget of
-    fleet.toml allows. A stack that another repository applied is refused, and so is a commit that does not go on from
+    fleet.toml allows. A stack that another repository applied is refused, and so is a commit that does not descend from
     the one that was applied, or is of another branch than the one that fleet.toml says is synced.
 
     Clusters are changed in the order that the stacks' rollouts and dependencies give, as by `fleet serve`: each begins
