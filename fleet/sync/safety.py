@@ -146,8 +146,8 @@ def check_ancestry(
         plan = applied[base]
         if git.shallow:
             raise ConfigurationError(
-                f"whether {revision[:8]} descends from {base[:8]}, which was applied to {plan.stack} on {plan.cluster}, "
-                "cannot be told: this clone is shallow",
+                f"whether {revision[:8]} descends from {base[:8]}, which was applied to {plan.stack} on {plan.cluster},"
+                " cannot be told: this clone is shallow",
                 hint=HISTORY_HINT,
             )
         raise PolicyError(
