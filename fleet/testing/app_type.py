@@ -89,8 +89,8 @@ def _check_pods(app_type: AppType[Any], app: App, role: Role[Any]) -> None:
     assert json.dumps(template) == json.dumps(again), "the same spec gives another template: members would restart"
     words = [word for word in _words(template) if _UNFILLED.search(word)]
     assert not words, f"nothing is filled in for {words[0]!r}"
-    made = [stateful_set(app_type, app, template, replicas=role.count(app), role=role.name)]
-    for manifest in (*made, *surroundings(app_type, app)):
+    stateful_sets = [stateful_set(app_type, app, template, replicas=role.count(app), role=role.name)]
+    for manifest in (*stateful_sets, *surroundings(app_type, app)):
         assert len(manifest["metadata"]["name"]) <= LONGEST_NAME, f"{manifest['metadata']['name']} is too long a name"
     pods = [names.pod(app, ordinal, role.name) for ordinal in range(role.count(app))]
     written = files(app_type, app, founders(pods, role.name), {}, ())

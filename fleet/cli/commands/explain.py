@@ -165,9 +165,9 @@ async def _read_answer(client: Client, live: LiveApp, token: str) -> dict[str, A
     from fleet.objects.resource import Resource
 
     config_maps = Resource("", "v1", "ConfigMap", "configmaps", True)
-    found = await get(client, config_maps, live.namespace, f"{live.name}-{PURPOSE}")
-    is_answer = found is not None and (found["metadata"].get("annotations") or {}).get(EXPLAIN) == token
-    return found if is_answer else None
+    record = await get(client, config_maps, live.namespace, f"{live.name}-{PURPOSE}")
+    is_answer = record is not None and (record["metadata"].get("annotations") or {}).get(EXPLAIN) == token
+    return record if is_answer else None
 
 
 async def _read_objects(live: LiveApp) -> dict[str, Any]:
@@ -204,7 +204,11 @@ async def _read_objects(live: LiveApp) -> dict[str, Any]:
             events = [_read_event(event) async for page in pages(client, scope) for event in page["items"]]
         except FleetError as error:
             unread.append(error.message)
-    return {"objects": unwell, "events": sorted(events, key=lambda one: one["time"])[-MOST_EVENTS:], "unread": unread}
+    return {
+        "objects": unwell,
+        "events": sorted(events, key=lambda event: event["time"])[-MOST_EVENTS:],
+        "unread": unread,
+    }
 
 
 def _read_event(event: Data) -> dict[str, str]:
@@ -309,7 +313,8 @@ def _format_decisions(title: str, decisions: Sequence[Data]) -> str:
     lines = [f"{title}: {newest['state']}, {newest['reason']}", *_describe(newest)]
     if newest.get("until"):
         lines.append(f"  observed   {newest['until']}, decided so since {newest['since']}")
-    before = [f"{one.get('since')} {one['state']}, {one['reason']}: {one['message']}" for one in decisions[-2::-1]]
+    earlier = decisions[-2::-1]
+    before = [f"{past.get('since')} {past['state']}, {past['reason']}: {past['message']}" for past in earlier]
     lines += [f"  {'before' if number == 0 else '':9}  {text}" for number, text in enumerate(before)]
     return _join(lines)
 
