@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-from fleet.kit.client import Client
-from fleet.kit.unsupported import beyond
+from fleet.kit.programs import Client
 from fleet.model.app import App, Connection
 from fleet.model.base import forbidden_changes
 from fleet.model.types import amount, is_quantity
 from fleet.names import VERSION
 from fleet.objects.resource import Resource
+from fleet.text import count_noun
 
 if TYPE_CHECKING:
     from fleet.kit.adoption.discovery import Discovery
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 A = TypeVar("A", bound=App)
 
+LACKS = "this release of fleet has no way to do that"
 CONTRACT = 1  # of this module and `fleet.kit.operate.engine`; a type says which one it was written for
 
 
@@ -150,7 +151,7 @@ class Driver(Generic[A]):
 
         What no release could make sense of is refused when a spec is constructed.
         """
-        problems = [Problem(*found) for found in beyond(self, spec, previous)]
+        problems = list(_list_unsupported(self, spec, previous))
         young = (rule for rule in spec.rules if not rule.stored and rule.holds and not rule.holds(spec))
         problems += [Problem(rule.field, rule.message, rule.remedy(spec)) for rule in young]
         if previous is None:
@@ -239,3 +240,39 @@ def _changed(before: object, after: object, path: str) -> Iterator[str]:
         if is_quantity(field) and old and new and amount(old) == amount(new):
             continue  # 1024Mi and 1Gi are written differently and mean the same
         yield from _changed(old, new, f"{path}.{name}" if path else name)
+
+
+def _list_unsupported(driver: Driver[Any], spec: App, previous: App | None) -> Iterator[Problem]:
+    """Yield what a driver cannot do for a spec, by what it says of itself. It is refused with a reason, never faked."""
+    caps, meta = driver.caps, driver.meta
+    members = driver.members(spec)
+    if not meta.fewest <= members <= meta.most:
+        yield Problem(
+            "members", f"{meta.name} cannot have {count_noun(members, 'member')}", f"{meta.fewest} to {meta.most}"
+        )
+    if not caps.backup and getattr(spec, "backup", None):
+        yield Problem("backup", f"{meta.name} cannot be backed up: {LACKS}", "leave it out")
+    if not caps.restore and getattr(spec, "restore_from", None):
+        yield Problem(
+            "restore_from", f"{meta.name} cannot start from a backup: {LACKS}", "leave it out, and load the data"
+        )
+    if not caps.adopt and spec.adoption:
+        yield Problem("opts.adopt", f"{meta.name} that others set up cannot be taken over: {LACKS}", "make a new app")
+    if previous is None:
+        return
+    before = driver.members(previous)
+    if not caps.scale and members != before:
+        yield Problem("members", f"{meta.name} cannot be scaled: {LACKS}", f"leave it at {before}")
+    current, target = driver.version(previous), driver.version(spec)
+    if not caps.upgrade and target != current:
+        yield Problem("version", f"{meta.name} cannot be upgraded: {LACKS}", f"leave it at {current}")
+    elif not caps.downgrade and _series(meta.versions, target) < _series(meta.versions, current):
+        yield Problem(
+            "version", f"{meta.name} cannot go back from {current} to {target}", "restore a backup into a new app"
+        )
+
+
+def _series(known: tuple[str, ...], version: str) -> int:
+    """Which of the series that the driver knows a version is of; -1 for one that it does not know."""
+    found = (number for number, series in enumerate(known) if f"{version}.".startswith(f"{series}."))
+    return next(found, -1)

@@ -29,6 +29,13 @@ LIFE = Rule(
     message=_LIFE,
 )
 
+ONLY_GROWS = Rule(
+    cel="quantity(self).compareTo(quantity(oldSelf)) >= 0",
+    message="cannot become smaller: volumes only grow",
+    allows=lambda old, new: amount(new) >= amount(old),
+    hint="make a new app with less storage and restore a backup into it",
+)
+
 
 def _check_life(text: str, info: ValidationInfo) -> str:
     """Return a checked lifetime. One that a cluster has already may be older than these bounds; the operator keeps to

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fleet.apps.etcd import names, secured
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
-from fleet.kit.client import Client
+from fleet.kit.programs import Client
 
 _FILES = "/etc/etcd/server"
 _FILES_OF_CLIENTS = {

@@ -13,9 +13,9 @@ from fleet.apps.etcd.tls import DECLARED
 from fleet.apps.etcd.unserved import unserved
 from fleet.apps.etcd.versions import VERSIONS, find_path
 from fleet.kit.app_type import AppType, DataVolume, Port, Ready, Role
-from fleet.kit.client import Client
 from fleet.kit.driver import Path, Problem
 from fleet.kit.members import MemberRecord
+from fleet.kit.programs import Client
 from fleet.kit.workload.settings_text import read_settings
 
 if TYPE_CHECKING:

@@ -8,10 +8,9 @@ from pydantic import Field
 
 from fleet.apps.etcd.config import EtcdConfig
 from fleet.apps.etcd.versions import VERSIONS
-from fleet.kit.rules import ONLY_GROWS
 from fleet.kit.versions import known_version
 from fleet.model.app import App
-from fleet.model.app_settings import TLS, Backup, Resources, Restore, Volume
+from fleet.model.app_settings import ONLY_GROWS, TLS, Backup, Resources, Restore, Volume
 from fleet.model.base import IMMUTABLE, OF_NEW_APPS, Rule
 from fleet.model.types import Quantity, Version, amount
 

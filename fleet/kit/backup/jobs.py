@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from fleet.kit import names
 from fleet.kit.backup.plan import A, BackupPlan
-from fleet.kit.engine_command import EngineCommand
+from fleet.kit.programs import EngineCommand
 
 Manifest = dict[str, Any]
 TASK = "fleet.dev/task"  # the label that says what a Job is for

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Generic, Literal, TypeVar
 
 from fleet.kit.app_type import DataVolume, Role
-from fleet.kit.engine_command import EngineCommand
+from fleet.kit.programs import EngineCommand
 from fleet.model.app import App
 
 A = TypeVar("A", bound=App)

@@ -18,7 +18,7 @@ from fleet.errors import ResourceError
 from fleet.kit.app_type import DataVolume, Port, Ready, Role
 from fleet.kit.backup import content
 from fleet.kit.backup.plan import BackupPlan, Facts, PutBack
-from fleet.kit.engine_command import EngineCommand
+from fleet.kit.programs import EngineCommand
 from fleet.model.app_settings import Backup, Resources, Restore
 
 MANIFEST = "backup_manifest"

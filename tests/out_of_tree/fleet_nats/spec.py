@@ -6,10 +6,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from fleet.kit.rules import ONLY_GROWS
 from fleet.kit.versions import Versions, known_version
 from fleet.model.app import App
-from fleet.model.app_settings import Resources, Volume
+from fleet.model.app_settings import ONLY_GROWS, Resources, Volume
 from fleet.model.types import Quantity, Version
 
 VERSIONS = Versions({"2.9": "2.9.25", "2.10": "2.10.29"}, image="docker.io/library/nats:{version}", step="any")

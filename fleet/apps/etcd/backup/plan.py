@@ -6,7 +6,7 @@ from fleet.apps.etcd import names
 from fleet.apps.etcd.driver import MEMBER
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit.backup.plan import BackupPlan, PutBack
-from fleet.kit.engine_command import EngineCommand
+from fleet.kit.programs import EngineCommand
 from fleet.model.types import release
 
 _CERTIFICATES = "/etc/etcd/client"
