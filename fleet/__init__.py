@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fleet.model.app_settings import TLS as TLS
     from fleet.model.app_settings import Backup as Backup
     from fleet.model.app_settings import Claim as Claim
+    from fleet.model.app_settings import Credentials as Credentials
     from fleet.model.app_settings import Resources as Resources
     from fleet.model.app_settings import Restore as Restore
     from fleet.model.app_settings import SecretRef as SecretRef
@@ -47,7 +48,18 @@ ROOT = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - path
 _HOMES = {
     "fleet.errors": ("ConfigurationError", "FleetError"),
     "fleet.model.app": ("App",),
-    "fleet.model.app_settings": ("NFS", "S3", "TLS", "Backup", "Claim", "Resources", "Restore", "SecretRef", "Volume"),
+    "fleet.model.app_settings": (
+        "NFS",
+        "S3",
+        "TLS",
+        "Backup",
+        "Claim",
+        "Credentials",
+        "Resources",
+        "Restore",
+        "SecretRef",
+        "Volume",
+    ),
     "fleet.model.cluster": ("Cluster",),
     "fleet.model.context": ("export", "output"),
     "fleet.model.manifest": ("Manifest",),
@@ -70,6 +82,7 @@ __all__ = [
     "Cluster",
     "Collected",
     "ConfigurationError",
+    "Credentials",
     "FleetError",
     "Manifest",
     "Options",

@@ -102,6 +102,7 @@ class Role(Generic[A]):
     volumes: tuple[DataVolume[A], ...] = ()  # the first holds the data
     files: str = ""  # the directory of its configuration files; "" if it reads none
     certificates: Mapping[str, str] = field(default_factory=dict)  # where Secrets of an encrypted app lie, by purpose
+    environment: Mapping[str, str] = field(default_factory=dict)  # `{password:NAME}` is the password of a user
     scratch: tuple[str, ...] = ()  # directories that are empty at each start: the image itself cannot be written to
     prepare: tuple[tuple[str, ...], ...] = ()  # commands of the engine's own image that run before each start
     before_stop: tuple[str, ...] = ()  # the command that ends a member's work before it is told to end
@@ -183,6 +184,7 @@ _IMPACTS: Mapping[str, Impact] = {
     "tls.enabled": Impact.RESTART,  # of members that a user set up without it; else it cannot be changed
     "tls.authority": Impact.RESTART,  # whom to trust is read at the start
     "tls": Impact.RELOAD,
+    "credentials": Impact.RELOAD,
     "backup": Impact.NONE,
     "restore_from": Impact.NONE,
     "force_quorum": Impact.LOSS,
@@ -272,7 +274,40 @@ class AppType(Driver[A]):
         """Whether members present certificates of the app's own CAs."""
         return self.tls is not None and bool(getattr(getattr(app, "tls", None), "enabled", False))
 
-    # Files
+    # Users
+
+    def users_of(self, app: A) -> tuple[User, ...]:
+        """Return the users of an app: those that every app of the type has, unless the type lets git name more."""
+        return self.users
+
+    def password_word(self, app: A) -> str:
+        """Return git's word for the present generation of passwords; another one gives all users new ones."""
+        return str(getattr(getattr(app, "credentials", None), "rotation", ""))
+
+    def connection_texts(self, app: A) -> Mapping[str, str]:
+        """Return what clients are given in the connection Secret; `{password:NAME}` is the password of a user."""
+        connection = self.connection(app)
+        hosts = [names.host(app, names.pod(app, ordinal)) for ordinal in range(self.roles[0].count(app))]
+        login = next((user.name for user in self.users_of(app) if user.of == "clients"), "")
+        return {
+            "host": connection.host,
+            "port": str(connection.port),
+            "url": connection.url,
+            "endpoints": ",".join(f"{connection.scheme}://{host}:{connection.port}" for host in hosts),
+            **({"username": login, "password": f"{{password:{login}}}"} if login else {}),
+        }
+
+    # Settings and files
+
+    def setting_texts(self, app: A, role: Role[A]) -> dict[str, str]:
+        """Return the settings of a role as members name what is in force: yes and no as "true" and "false"."""
+        values = self.shared_settings(app, role).items()
+        return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in values}
+
+    def takes_reload(self, app: A, role: Role[A], name: str) -> bool:
+        """Tell whether members take another value of a setting while they run."""
+        declared = [setting for setting in self.settings if (setting.name, setting.role) == (name, role.name)]
+        return any(setting.costs is Impact.RELOAD and not setting.follows(app) for setting in declared)
 
     def shared_settings(self, app: A, role: Role[A]) -> dict[str, Any]:
         """Return the settings that are the same for every member of a role."""

@@ -31,6 +31,8 @@ class Concern(Enum):
     JOINING = auto()  # whoever is announced is let in
     TIDYING = auto()  # what is over is removed
     VOLUMES = auto()  # and from here on only if all of the above is well
+    CREDENTIALS = auto()  # members accept the passwords that users have, before members come or restart
+    SETTINGS = auto()  # members take what they can while they run
     SCALE = auto()
     ROLL = auto()  # configuration and version
     HEALTH = auto()  # what is left to say about an app with nothing to do

@@ -17,7 +17,8 @@ class Condition(Model, frozen=True):
 
     type: Annotated[str, Field(max_length=316)]
     """Which aspect: Ready, Available, Progressing, Degraded, Blocked, Paused, BackedUp; of an app that was taken over
-    also Adopted and Converged."""
+    also Adopted and Converged; of members that say it UsersReady (they accept the passwords of all users) and
+    SettingsInForce (they run with the settings in git)."""
     status: Literal["True", "False", "Unknown"]
     """Whether it holds."""
     reason: Annotated[str, Field(max_length=1024)]

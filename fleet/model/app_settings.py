@@ -103,6 +103,13 @@ class TLS(Model, frozen=True):
     """Any word. Another one makes a new CA: members restart once to trust it, then certificates move to it."""
 
 
+class Credentials(Model, frozen=True):
+    """The passwords of an app's users. The operator makes them; they are in the cluster alone."""
+
+    rotation: Annotated[str, Field(max_length=63)] = ""
+    """Any word. Another one gives all users new passwords: for a day members accept the old ones as well."""
+
+
 class SecretRef(Model, frozen=True):
     """A Secret, or one key of it, in the namespace of whoever refers to it.
 

@@ -93,7 +93,7 @@ class PairType(AppType[Pair]):
             role="sentinel",
         ),
     )
-    users = (User("default"), User("replica", "members"))
+    users: tuple[User, ...] = (User("default"), User("replica", "members"))
     tls = Tls[Pair](
         certificates=(DeclaredCertificate("server", CLIENTS, lambda app: app.name, _names),),
         client="offered",

@@ -31,6 +31,7 @@ class PlainPair(PairType):
     """Two roles whose members start by themselves."""
 
     roles = (replace(NODE, bootstrap="alone", certificates={}), WATCHER)
+    users = ()
 
 
 def bus(**spec: Any) -> PlainCluster:

@@ -438,7 +438,12 @@ def test_texts_for_clients_have_passwords_filled_in() -> None:
     life = settled()
     texts = life.seen().connection()
     password = life.kept().password
-    assert texts == {"url": f"redis://default:{password}@hot.shop.svc:6379", "password": password}
+    marks = f"default={mark_password(password)}"
+    assert texts == {
+        "url": f"redis://default:{password}@hot.shop.svc:6379",
+        "password": password,
+        "password-marks": marks,
+    }
 
 
 def test_texts_are_not_given_before_their_passwords_are_kept() -> None:

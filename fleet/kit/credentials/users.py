@@ -32,6 +32,8 @@ ALPHABET = string.ascii_letters + string.digits  # needs no quotes in a URL, in 
 LENGTH = 32  # characters: 190 bits
 RETIRING = datetime.timedelta(days=1)  # from when the new password is in the connection Secret until the old one ends
 MOST_BYTES = 4 << 10  # of one password: whoever may write the Secret may write a MiB
+GIVEN = "password-marks"  # the entry of the connection Secret that says which passwords are in it
+_CONCEALED = "marked "
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _PLACEHOLDER = re.compile(r"\{password:([^{}]*)\}")
 
@@ -51,6 +53,7 @@ class User:
     name: str
     of: Literal["clients", "members", "operator"] = "clients"  # who logs in as it
     rotates: bool = True  # whether another word in git makes it a new password
+    role: str = ""  # whose members keep it; "" is the first
 
     def __post_init__(self) -> None:
         """Raise ValueError for a name that no Secret can be called by."""
@@ -193,10 +196,12 @@ class Users:
             raise ValueError(f"the app has no user {sorted(unknown)[0]!r}: it has {', '.join(sorted(names)) or 'none'}")
         if asked - set(kept):
             return None
-        return {
+        texts = {
             key: _PLACEHOLDER.sub(lambda match: kept[match[1]].password, text)  # not what a password contains
             for key, text in self.texts.items()
         }
+        marks = " ".join(f"{name}={kept[name].mark}" for name in sorted(asked))
+        return {**texts, GIVEN: marks} if marks else texts
 
     def change(self, accepted: Mapping[str, Accepted] | None, now: datetime.datetime) -> Decision | None:
         """Return the next step of the first user that needs one; None if none does.
@@ -249,7 +254,7 @@ class Users:
     def _is_given(self) -> bool:
         """Whether clients find in the connection Secret what is kept: a client reads it at any time until then."""
         given, held = self.connection(), self.world.secret(f"{self.app}-connection")
-        return given is not None and all(held.get(key) == text.encode() for key, text in given.items())
+        return given is not None and held.get(GIVEN, b"").decode() == given.get(GIVEN, "")
 
     def _ends(self, user: User, kept: UserSecret, now: datetime.datetime) -> Decision:
         until = now + self.retiring
@@ -293,8 +298,18 @@ def secret_name(app: str, user: str) -> str:
 
 
 def mark_password(password: str) -> str:
-    """Return by what a password is named where it must not be read: it tells two apart, and nothing else."""
+    """Return by what a password is named where it must not be read: it tells two apart, and nothing else.
+
+    In a replay, where nobody has the password, its mark stands for it (`conceal_password`).
+    """
+    if password.startswith(_CONCEALED):
+        return password.removeprefix(_CONCEALED)
     return hashlib.sha256(f"fleet password {password}".encode()).hexdigest()[:10]
+
+
+def conceal_password(password: str) -> str:
+    """Return what stands for a password in a record: no password that is made has a blank in it."""
+    return f"{_CONCEALED}{mark_password(password)}"
 
 
 def accepted_by_all(members: Iterable[frozenset[str]], used: frozenset[str] | None = None) -> Accepted:

@@ -10,12 +10,14 @@ from fleet.kit.adoption.concerns import list_concerns_as_found, refuse_unread
 from fleet.kit.adoption.convergence import as_found
 from fleet.kit.adoption.takeover import adopt, let_go, require_set
 from fleet.kit.decide.bootstrap import bootstrap
+from fleet.kit.decide.credentials import change_users
 from fleet.kit.decide.health import wait_for_unwell
 from fleet.kit.decide.join import admit_members, scale_out, settle_members
 from fleet.kit.decide.leave import scale_in
 from fleet.kit.decide.quorum import finish_recovery, recover_majority
 from fleet.kit.decide.replace import replace_member
 from fleet.kit.decide.roll import give_up_roll, revive_members, roll_members
+from fleet.kit.decide.settings import reload_settings
 from fleet.kit.decide.upkeep import (
     grow_volumes,
     refuse_other_cluster,
@@ -74,6 +76,8 @@ def _shared(observation: Observation[A], answers: Answers[A]) -> Concerns:
         Concern.JOINING: (lambda: admit_members(observation, answers), lambda: settle_members(observation, answers)),
         Concern.TIDYING: (lambda: remove_leftovers(answers.leftovers(observation)),),
         Concern.VOLUMES: (lambda: grow_volumes(observation),),
+        Concern.CREDENTIALS: (lambda: change_users(observation, answers),),
+        Concern.SETTINGS: (lambda: reload_settings(observation, answers),),
         Concern.SCALE: (lambda: refuse_unread(observation, answers), lambda: scale_out(observation, answers)),
         Concern.ROLL: (lambda: roll_members(observation, answers),),
         Concern.HEALTH: (lambda: wait_for_unwell(observation),),

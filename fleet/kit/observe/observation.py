@@ -81,6 +81,9 @@ class MemberState:
     knowledge: tuple[int, ...] = ()  # what to compare to find who knows most where members cannot agree: term and index
     votes: bool = True  # by its own account
     progress: str = ""  # what it is busy with before it can serve: "recovers its log, 40 %". No patience runs meanwhile
+    accepts: Mapping[str, frozenset[str]] | None = None  # by user, marks of passwords; None: not known
+    uses: Mapping[str, str] = field(default_factory=dict)  # by user, the mark of what it logs in with itself
+    in_force: Mapping[str, str] = field(default_factory=dict)  # settings as it has them now (`AppType.setting_texts`)
     detail: Any = None  # the engine's own, for its own judgements
 
 

@@ -13,7 +13,10 @@ from typing import Any, Generic, TypeVar
 
 from fleet.kit import names
 from fleet.kit.app_type import AppType
+from fleet.kit.credentials.declared import certificates_of, list_keys, make_secrets
+from fleet.kit.decide.credentials import describe_users, refuse_lost_authority
 from fleet.kit.decide.health import describe
+from fleet.kit.decide.settings import describe_settings
 from fleet.kit.decide.table import list_concerns
 from fleet.kit.members import Ledger
 from fleet.kit.observe.answers import Answers, Images, image_in, images_of
@@ -63,15 +66,25 @@ class AppEngine(Generic[A]):
 
     def answers(self, observation: Observation[A]) -> Answers[A]:
         """Return what the app type makes of an observation."""
-        return Answers(self.app_type, self.images)
+        return Answers(self.app_type, self.images, self.trust(observation))
+
+    def trust(self, observation: Observation[A]) -> str:
+        """Return the name of the set of CAs that members must trust; "" until there has been more than one."""
+        certificates = certificates_of(self.app_type, observation.app, observation.world)
+        authorities = certificates.authorities() if certificates is not None else None
+        return authorities.trust if authorities is not None else ""
 
     # Objects
 
     def surroundings(self, app: A, world: World, now: datetime.datetime) -> list[Object]:
-        return pods.surroundings(self.app_type, app)
+        return [*pods.surroundings(self.app_type, app), *self.secrets(app, world, now)]
+
+    def secrets(self, app: A, world: World, now: datetime.datetime) -> list[Object]:
+        """Return the app's Secrets: passwords of users, certificates, and what clients are given."""
+        return make_secrets(self.app_type, app, world, now)
 
     def keys(self, app: A, world: World) -> Sequence[str]:
-        return ()
+        return list_keys(self.app_type, app, world)
 
     def attachments(self, observation: Observation[A]) -> list[Object]:
         return []
@@ -136,7 +149,14 @@ class AppEngine(Generic[A]):
 
     def role_concerns(self, observation: Observation[A]) -> Concerns:
         """What is to be done about each concern of one role."""
-        return list_concerns(observation, self.answers(observation))
+        answers = self.answers(observation)
+        looks = list_concerns(observation, answers)
+        if self.app_type.tls is None or observation.role.name != self.app_type.roles[0].name:
+            return looks
+        return {
+            **looks,
+            Concern.FOUNDING: (lambda: refuse_lost_authority(observation, answers), *looks.get(Concern.FOUNDING, ())),
+        }
 
     def at_rest(self, observation: Observation[A]) -> Decision:
         """What is said of an app with nothing to do."""
@@ -169,7 +189,12 @@ class AppEngine(Generic[A]):
             identity=(observation.ledger.identity or None) if observation.ledger else None,
             available=observation.is_served,
             last_backup=self.last_backup(observation, last_backup),
-            conditions=(*self.conditions(observation, last_backup), *_rolled(observation)),
+            conditions=(
+                *self.conditions(observation, last_backup),
+                *describe_users(observation, answers),
+                *describe_settings(observation, answers),
+                *_rolled(observation),
+            ),
         )
 
     def last_backup(self, observation: Observation[A], known: LastBackup | None) -> LastBackup | None:

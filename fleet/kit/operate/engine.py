@@ -104,6 +104,9 @@ class ActingHalf(Protocol[A, T]):
         forget     have the others forget a member whose pod is gone
         lead       have the member of `pod` lead; engines that choose themselves take it for a wish
         seed       have the member of `pod` begin the cluster, once (bootstrap="seed")
+        user       have every member accept the passwords with the marks `accept` for `user`, beside those that it has
+                   or `alone`, and log in with `use`: `read_passwords` has what the marks stand for
+        reload     have the member of `pod` take the `settings` while it runs
 
     and for those that the engine names in its own findings. Each may be repeated, and begins something at most: what
     takes long is under way when it returns, and the next observation tells how far it is. What is awaited in a call is

@@ -30,11 +30,13 @@ ABOUT = {
     Concern.JOINING: "members that join",
     Concern.TIDYING: "what is left over",
     Concern.VOLUMES: "the size of volumes",
+    Concern.CREDENTIALS: "the users of members and their passwords",
+    Concern.SETTINGS: "settings that members take while they run",
     Concern.SCALE: "the number of members",
     Concern.ROLL: "the configuration and version of members",
     Concern.HEALTH: "members that are not well",
 }
-PUBLIC_ARGUMENTS = ("pod", "member")  # of requests to the engine; others may be anything, also a password
+PUBLIC_ARGUMENTS = ("pod", "member", "user")  # of requests to the engine; others may be anything, also a password
 
 
 def explain(observation: Observation[Any], concern: Concern | None, decision: Decision) -> dict[str, Any]:

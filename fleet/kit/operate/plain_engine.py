@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import datetime
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, TypeVar
 
 from fleet.errors import ConfigurationError
-from fleet.kit import names
 from fleet.kit.app_type import AppType
 from fleet.kit.decide.roll import NO_MAJORITY
 from fleet.kit.driver import Driver
 from fleet.kit.observe.answers import Answers
 from fleet.kit.observe.observation import Observation
-from fleet.kit.observe.world import World
 from fleet.kit.operate.app_engine import AppEngine
 from fleet.kit.operate.engine import Engine
 from fleet.kit.permissions import DEFAULT, Permissions
-from fleet.kit.step import Decision, Object
+from fleet.kit.step import Decision
 from fleet.kit.workload.roll import StopObjection
 from fleet.model.app import App
 from fleet.text import count_noun
@@ -53,6 +49,11 @@ class PlainEngine(AppEngine[A]):
                 )
             if role.certificates:
                 raise ConfigurationError(f"{app_type.name} has certificates, which only a half that acts makes")
+        if any(user.rotates for user in app_type.users):
+            raise ConfigurationError(
+                f"passwords of {app_type.name} are to rotate, of which only a half that acts tells its members",
+                hint="User(…, rotates=False) keeps the password that members start with",
+            )
         super().__init__(app_type, images, permissions)
 
     def answers(self, observation: Observation[A]) -> Answers[A]:
@@ -66,28 +67,6 @@ class PlainEngine(AppEngine[A]):
         verb = "is" if sum(len(role.pods) for role in observation.roles) == 1 else "are"
         text = f"{ready} of {self.app_type.name}{f' {version}' if version else ''} {verb} ready"
         return replace(super().at_rest(observation), message=text)
-
-    def surroundings(self, app: A, world: World, now: datetime.datetime) -> list[Object]:
-        return [*super().surroundings(app, world, now), self._connection(app)]
-
-    def _connection(self, app: A) -> Object:
-        """Return the Secret with what clients need, which is the same for every app type."""
-        connection = self.app_type.connection(app)
-        first = self.app_type.roles[0]
-        hosts = [names.host(app, names.pod(app, ordinal)) for ordinal in range(first.count(app))]
-        values = {
-            "host": connection.host,
-            "port": str(connection.port),
-            "url": connection.url,
-            "endpoints": ",".join(f"{connection.scheme}://{host}:{connection.port}" for host in hosts),
-        }
-        return {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "type": "Opaque",
-            "metadata": names.metadata(app, connection.secret),
-            "data": {name: b64encode(value.encode()).decode() for name, value in values.items()},
-        }
 
 
 def make_engine(

@@ -30,6 +30,7 @@ from typing import Any
 from fleet.errors import ConfigurationError, FleetError
 from fleet.kit import names
 from fleet.kit.credentials.certificates import Authority
+from fleet.kit.credentials.users import GIVEN, conceal_password
 from fleet.kit.observe.world import Object, World, secret_data
 from fleet.model.app import App
 from fleet.names import VERSION
@@ -45,7 +46,18 @@ PURPOSE = "explain"  # of the ConfigMap in which the operator hands a record out
 SHARED = (World, App)  # are in an observation more than once, and written once
 # Entries of Secrets that say what everybody may know. They are not shown either, but other texts may have their words.
 PUBLIC = ("host", "port", "url", "endpoints", "username", "trust", "word", "next-word", "until", "since", "ca.crt")
-TRUST = re.compile(r"[0-9a-f]{10}")  # the mark of a set of CAs, which pods carry as well
+PUBLIC_OF_USERS = (GIVEN, "phase", "database")
+# Entries that decisions read, and the form in which they say what everybody may know.
+KEPT = {
+    "trust": re.compile(r"[0-9a-f]{10}"),  # the mark of a set of CAs, which pods carry as well
+    GIVEN: re.compile(r"(?:[a-z0-9-]+=[0-9a-f]{10} ?)*"),
+}
+KEPT_OF_USER = {  # of the Secret of a user, whose passwords have other entries
+    "word": re.compile(r".{0,63}"),
+    "next-word": re.compile(r".{0,63}"),
+    "until": re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d:\d\d"),
+}
+PASSWORDS = ("password", "next-password", "old-password")  # of a user's Secret
 _COMPRESSED = b"\x1f\x8b"
 _KEY = secrets.token_bytes(32)  # of marks: nobody can guess a password by its mark
 _CLASS, _TUPLE, _SET, _MAP, _TIME, _ENUM, _APP, _SAME, _OMITTED = (
@@ -103,10 +115,13 @@ def redact_secret(secret: Object) -> Object:
     """Return a Secret with marks in place of its data, and without annotations: they may have a copy of it."""
     own = secret["metadata"]
     kept = ("name", "namespace", "uid", "resourceVersion", "labels", "creationTimestamp", "deletionTimestamp")
-    marks = {}
+    marks, is_of_user = dict[str, str](), "-user-" in own["name"]
     for name, value in secret_data(secret).items():
         text = value.decode(errors="replace")
-        marks[name] = text if name == "trust" and TRUST.fullmatch(text) else mark(value)
+        form = (KEPT | KEPT_OF_USER if is_of_user else KEPT).get(name)
+        marks[name] = text if form is not None and form.fullmatch(text) else mark(value)
+        if is_of_user and name in PASSWORDS:  # decisions compare its mark with those of what members accept
+            marks[name] = conceal_password(text)
     metadata = {name: own[name] for name in kept if name in own}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "marks": marks}
 
@@ -117,12 +132,13 @@ def _secret_values(worlds: Iterable[World]) -> SecretValues:
         {"apiVersion": "v1", "kind": "Secret", "metadata": {}, "data": private}
         for world in worlds
         for secret in world.all("Secret")
-        if (private := {name: value for name, value in (secret.get("data") or {}).items() if not _is_public(name)})
+        if (private := {name: value for name, value in (secret.get("data") or {}).items() if not is_public_entry(name)})
     )
 
 
-def _is_public(entry: str) -> bool:
-    return entry in PUBLIC or entry.endswith(".crt")
+def is_public_entry(entry: str) -> bool:
+    """Tell whether everybody may know what an entry of an app's Secret says, by its name."""
+    return entry in (*PUBLIC, *PUBLIC_OF_USERS) or entry.endswith(".crt")
 
 
 def _worlds(observation: Any) -> list[World]:

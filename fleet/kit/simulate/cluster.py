@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from fleet.errors import ConflictError
 from fleet.kit.observe.world import World
 from fleet.names import OPERATOR
 
@@ -94,6 +95,8 @@ class SimulatedCluster:
             return True
         if "uid" in own and own["uid"] != present["metadata"]["uid"]:
             raise AssertionError(f"{kind} {own['name']} is not the object that was looked at")
+        if "resourceVersion" in own and own["resourceVersion"] != present["metadata"]["resourceVersion"]:
+            raise ConflictError(f"{kind} {own['name']} was changed since it was looked at")
         before = _content(present)
         _merge(present, {key: value for key, value in manifest.items() if key not in ("metadata", "status")})
         for part in ("labels", "annotations"):
@@ -348,6 +351,7 @@ class SimulatedCluster:
 
     def _note_write(self, found: Object) -> None:
         found["metadata"]["generation"] += 1
+        found["metadata"]["resourceVersion"] = str(found["metadata"]["generation"])
         found["metadata"]["managedFields"] = [{"manager": OPERATOR, "operation": "Apply", "time": self._time()}]
 
     def _revision(self, name: str, template: Object) -> str:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from fleet.kit import names
 from fleet.kit.app_type import AppService, AppType, DataVolume, Port, Ready, Role
 from fleet.kit.credentials.tls import TRUST
+from fleet.kit.credentials.users import secret_name
 from fleet.kit.workload.files import file_name, revision
 from fleet.kit.workload.template import hashed
 from fleet.model.app import ROLL, App
@@ -22,6 +23,7 @@ from fleet.model.app_settings import Resources
 A = TypeVar("A", bound=App)
 Manifest = dict[str, Any]
 _POD_NAME = {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+_PASSWORD = re.compile(r"\{password:([^{}]+)\}")
 _FILES = "members"  # the volume with the configuration files
 _LOCKED = {
     "allowPrivilegeEscalation": False,
@@ -147,7 +149,7 @@ def _container(app_type: AppType[A], app: A, image: str, role: Role[A]) -> Manif
         "imagePullPolicy": "IfNotPresent",
         "command": _fill(app_type, app, role, role.command),
         **({"args": arguments} if arguments else {}),
-        "env": [copy.deepcopy(_POD_NAME)],
+        "env": [copy.deepcopy(_POD_NAME), *_environment(app_type, app, role)],
         "ports": [{"name": port.name, "containerPort": port.number} for port in role.ports],
         "readinessProbe": _probe(app_type, app, role, role.ready),
         **({"lifecycle": {"preStop": hook}} if role.before_stop else {}),
@@ -156,6 +158,19 @@ def _container(app_type: AppType[A], app: A, image: str, role: Role[A]) -> Manif
         "terminationMessagePolicy": "FallbackToLogsOnError",  # why a member did not start is in its last words
         "volumeMounts": list(_mounts(app_type, app, role)),
     }
+
+
+def _environment(app_type: AppType[A], app: A, role: Role[A]) -> Iterator[Manifest]:
+    """Yield the variables that a role declares. A container starts with the passwords that users have then."""
+    known = {user.name for user in app_type.users_of(app)}
+    for name, text in role.environment.items():
+        if (password := _PASSWORD.fullmatch(text)) is None:
+            yield {"name": name, "value": _fill(app_type, app, role, [text])[0]}
+            continue
+        if password[1] not in known:
+            raise ValueError(f"{app_type.name} has no user {password[1]!r}, whose password {name} is to be")
+        reference = {"name": secret_name(app.name, password[1]), "key": "password"}
+        yield {"name": name, "valueFrom": {"secretKeyRef": reference}}
 
 
 def _probe(app_type: AppType[A], app: A, role: Role[A], ready: Ready) -> Manifest:

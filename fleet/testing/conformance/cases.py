@@ -5,10 +5,14 @@ They are numbered as in docs/how-to/app-types.md. A case that fails raises Asser
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from fleet.kit.observe.world import secret_data
+from fleet.kit.operate.explain import describe_decision
+from fleet.kit.operate.record import is_public_entry
 from fleet.kit.step import State
 from fleet.testing.conformance.subject import Change, Subject, fingerprint
 from fleet.testing.conformance.trial import Trial
@@ -217,12 +221,13 @@ def tell_no_secrets(subject: Subject, change: Change) -> None:
     change.begin(trial)
     trial.settle()
     values = {
-        value
+        text
         for found in trial.cluster.list_objects("Secret")
-        for name, value in found.get("data", {}).items()
-        if name not in ("host", "port", "url", "endpoints", "ca.crt", "username", "database")
+        for name, value in secret_data(found).items()
+        if not is_public_entry(name)
+        for text in (value.decode(errors="replace"), b64encode(value).decode())
     }
-    told = " ".join(f"{decision.reason} {decision.message} {decision.steps}" for decision in trial.decisions)
+    told = " ".join(str(describe_decision(decision)) for decision in trial.decisions)
     assert not [value for value in values if len(value) > 8 and value in told], "a value of a Secret was told"
 
 

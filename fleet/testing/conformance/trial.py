@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from fleet.errors import ConflictError
 from fleet.kit.observe.world import World
 from fleet.kit.operate.engine import Engine
 from fleet.kit.order import decide
@@ -95,7 +96,7 @@ class Trial:
         try:
             for step in decision.steps:
                 await self._carry_out(seen, step, world)
-        except NotYetError:
+        except (NotYetError, ConflictError):  # the next reconcile looks again
             pass
         return decision
 

@@ -37,11 +37,14 @@ class EtcdEngine(AppEngine[Etcd]):
 
     def surroundings(self, app: Etcd, world: World, now: datetime.datetime) -> list[Object]:
         if app.adoption is None:
-            return [*super().surroundings(app, world, now), *secrets(app, world, now)]
+            return super().surroundings(app, world, now)
         placed = adoption.placed(app, world)  # as others made them, but for what clients are given, and certificates
         if placed.taken and names.certified(placed.app):
             return secrets(placed.app, world, now)
         return [connection_as_found(placed.app, world)] if placed.taken else []
+
+    def secrets(self, app: Etcd, world: World, now: datetime.datetime) -> list[Object]:
+        return secrets(app, world, now)
 
     def keys(self, app: Etcd, world: World) -> tuple[str, ...]:
         return names_of_keys(app if app.adoption is None else adoption.placed(app, world).app)
