@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fleet.model.app_settings import TLS as TLS
     from fleet.model.app_settings import Backup as Backup
     from fleet.model.app_settings import Claim as Claim
-    from fleet.model.app_settings import Credentials as Credentials
+    from fleet.model.app_settings import Passwords as Passwords
     from fleet.model.app_settings import Resources as Resources
     from fleet.model.app_settings import Restore as Restore
     from fleet.model.app_settings import SecretRef as SecretRef
@@ -54,7 +54,7 @@ _HOMES = {
         "TLS",
         "Backup",
         "Claim",
-        "Credentials",
+        "Passwords",
         "Resources",
         "Restore",
         "SecretRef",
@@ -82,10 +82,10 @@ __all__ = [
     "Cluster",
     "Collected",
     "ConfigurationError",
-    "Credentials",
     "FleetError",
     "Manifest",
     "Options",
+    "Passwords",
     "Resources",
     "Restore",
     "Rollout",

@@ -184,7 +184,7 @@ _IMPACTS: Mapping[str, Impact] = {
     "tls.enabled": Impact.RESTART,  # of members that a user set up without it; else it cannot be changed
     "tls.authority": Impact.RESTART,  # whom to trust is read at the start
     "tls": Impact.RELOAD,
-    "credentials": Impact.RELOAD,
+    "passwords": Impact.RELOAD,
     "backup": Impact.NONE,
     "restore_from": Impact.NONE,
     "force_quorum": Impact.LOSS,
@@ -282,7 +282,7 @@ class AppType(Driver[A]):
 
     def password_word(self, app: A) -> str:
         """Return git's word for the present generation of passwords; another one gives all users new ones."""
-        return str(getattr(getattr(app, "credentials", None), "rotation", ""))
+        return str(getattr(getattr(app, "passwords", None), "rotation", ""))
 
     def connection_texts(self, app: A) -> Mapping[str, str]:
         """Return what clients are given in the connection Secret; `{password:NAME}` is the password of a user."""

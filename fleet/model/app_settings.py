@@ -103,7 +103,7 @@ class TLS(Model, frozen=True):
     """Any word. Another one makes a new CA: members restart once to trust it, then certificates move to it."""
 
 
-class Credentials(Model, frozen=True):
+class Passwords(Model, frozen=True):
     """The passwords of an app's users. The operator makes them; they are in the cluster alone."""
 
     rotation: Annotated[str, Field(max_length=63)] = ""

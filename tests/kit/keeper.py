@@ -24,7 +24,7 @@ from fleet.kit.simulate.cluster import Container, Disk
 from fleet.kit.step import Act
 from fleet.kit.versions import Versions
 from fleet.model.app import App
-from fleet.model.app_settings import Credentials, Resources, Volume
+from fleet.model.app_settings import Passwords, Resources, Volume
 from fleet.model.types import Quantity, Version
 from fleet.testing.conformance import Subject, Trial
 from fleet.testing.conformance.subject import Change, change_spec, kill_pod, lose_volume
@@ -43,7 +43,7 @@ class Keeper(App, frozen=True):
     """CPU and memory of each member."""
     volume: Volume = Volume()
     """How the members' volumes are made."""
-    credentials: Credentials = Credentials()
+    passwords: Passwords = Passwords()
     """Passwords of its users."""
     entries: int = 100
     """How many entries each member keeps."""
@@ -216,7 +216,7 @@ def _lose_secret(trial: Trial) -> None:
         trial.cluster.delete(found)
 
 
-ROTATION = change_spec("new passwords", credentials={"rotation": "2031"})
+ROTATION = change_spec("new passwords", passwords={"rotation": "2031"})
 RELOAD = change_spec("settings that need no restart", entries=500, verbose=True)
 SECRET_LOST = Change("the Secret of a user is lost", _lose_secret)
 SUBJECT = Subject(

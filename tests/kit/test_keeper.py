@@ -77,7 +77,7 @@ def test_a_container_starts_with_the_password_of_its_user_and_with_its_own_name(
 def test_another_word_gives_new_passwords_and_for_a_day_both_are_accepted() -> None:
     trial = installed()
     before = secret(trial, "db-user-app")["password"]
-    trial.change(credentials={"rotation": "2031"})
+    trial.change(passwords={"rotation": "2031"})
     trial.settle()
     after = secret(trial, "db-connection")["password"]
     assert after != before
@@ -95,7 +95,7 @@ def test_another_word_gives_new_passwords_and_for_a_day_both_are_accepted() -> N
 def test_nobody_is_told_of_users_while_one_member_cannot_be_asked() -> None:
     trial = installed()
     trial.members.silent.add("db-1")
-    trial.change(credentials={"rotation": "2031"})
+    trial.change(passwords={"rotation": "2031"})
     for _ in range(8):
         trial.reconcile_once()
         trial.tick()
@@ -108,7 +108,7 @@ def test_nobody_is_told_of_users_while_one_member_cannot_be_asked() -> None:
 
 def test_the_decision_about_a_user_is_explained_without_a_password() -> None:
     trial = installed()
-    trial.change(credentials={"rotation": "2031"})
+    trial.change(passwords={"rotation": "2031"})
     engine, decisions = KeeperEngine(trial.members), []
     for _ in range(40):
         observed = trial.observe()
@@ -127,7 +127,7 @@ def test_the_decision_about_a_user_is_explained_without_a_password() -> None:
 
 def test_what_was_decided_about_users_is_decided_again_from_a_record_that_has_no_password() -> None:
     trial = installed()
-    trial.change(credentials={"rotation": "2031"}, entries=7)
+    trial.change(passwords={"rotation": "2031"}, entries=7)
     engine, classes, seen = KeeperEngine(trial.members), list_classes("fleet.kit", "tests.kit.keeper"), set()
     for number in range(60):
         observed = trial.observe()

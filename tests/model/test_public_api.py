@@ -12,7 +12,20 @@ import fleet.apps
 
 PUBLIC = [
     *("Adopt", "Alias", "App", "Backup", "Claim", "Cluster", "Collected", "ConfigurationError", "FleetError"),
-    *("Manifest", "NFS", "Options", "Resources", "Restore", "Rollout", "S3", "SecretRef", "Stack", "TLS", "Volume"),
+    *(
+        "Manifest",
+        "NFS",
+        "Options",
+        "Passwords",
+        "Resources",
+        "Restore",
+        "Rollout",
+        "S3",
+        "SecretRef",
+        "Stack",
+        "TLS",
+        "Volume",
+    ),
     *("Where", "__version__", "export", "manifests", "output", "stack", "where"),
 ]
 
