@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fleet.adopt.find import SETS
+from fleet.kit.adoption.giveback import RELEASED
 from fleet.kit.adoption.hold import before
 from fleet.kit.adoption.workload import references
 from fleet.kube.client.client import Client
@@ -26,25 +27,24 @@ _SERVER_SIDE = frozenset(
 )
 _OURS = "fleet.dev/"
 APP = f"{_OURS}app"
-RELEASED = f"{_OURS}released"  # the annotation of what an app gave back: whose it was
 _BY_US = ("app.kubernetes.io/managed-by", "fleet-operator")
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _ASSIGNED = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy", "sessionAffinity")
 
 
 class AppReference(NamedTuple):
-    """An app with its StatefulSet as its resource names it: labels are gone as soon as the app is half given back."""
+    """An app with the names of its StatefulSets: labels are gone as soon as the app is half given back."""
 
     app: str
     kind: str
-    stateful_set: str
+    stateful_sets: tuple[str, ...]
 
 
 async def find_parts(client: Client, namespace: str, app: AppReference) -> list[tuple[Resource, str]]:
     """Return the objects of the app, and the foreign ones that lead to its pods or that these read."""
     lists = await asyncio.gather(*(_list_objects(client, resource, namespace) for resource in KINDS))
     objects_by_kind = dict(zip(KINDS, lists, strict=True))
-    sets = [obj for obj in objects_by_kind[SETS] if obj["metadata"]["name"] == app.stateful_set]
+    sets = [obj for obj in objects_by_kind[SETS] if obj["metadata"]["name"] in app.stateful_sets]
     return [
         (resource, str(obj["metadata"]["name"]))
         for resource in KINDS

@@ -12,7 +12,7 @@ from typing import Any
 
 from fleet.apps.registry import usable_drivers
 from fleet.errors import AccessError, FleetError
-from fleet.kit.adoption.discovery import Candidate, Discovery, Question
+from fleet.kit.adoption.discovery import Candidate, Discovery, Question, RoleDiscovery
 from fleet.kit.adoption.surroundings import Surroundings
 from fleet.kit.driver import Problem
 from fleet.kube.client.client import Client
@@ -28,6 +28,7 @@ SURROUNDING_RESOURCES = {
     "claims": Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True),
     "budgets": Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True),
     "cron_jobs": Resource("batch", "v1", "CronJob", "cronjobs", True),
+    "sets": SETS,
 }
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", True)
 QUESTION_SECONDS = 20.0  # for one question
@@ -43,6 +44,7 @@ class AdoptionFinding:
     sign: str = ""
     candidate: Candidate | None = None
     problem: Problem | None = None
+    role: str = ""  # of its pods, if it is a part of an app: the StatefulSet of the first role stands for all
 
 
 async def find_engines(client: Client, namespace: str, labels: str = "") -> list[AdoptionFinding]:
@@ -54,8 +56,16 @@ async def find_engines(client: Client, namespace: str, labels: str = "") -> list
     findings: list[AdoptionFinding] = []
     for namespace_name, sets in sorted(by_namespace.items()):
         surroundings = await _read_surroundings(client, namespace_name)
-        findings += await asyncio.gather(*(_judge(client, stateful_set, surroundings) for stateful_set in sets))
+        judged = await asyncio.gather(*(_judge(client, stateful_set, surroundings) for stateful_set in sets))
+        findings += leave_out_parts(judged)
     return _refuse_split_clusters(findings)
+
+
+def leave_out_parts(findings: Sequence[AdoptionFinding]) -> list[AdoptionFinding]:
+    """Return the findings without StatefulSets that are a part of another one's app; of no app they are a problem."""
+    apps = [finding for finding in findings if finding.candidate is not None]
+    parts = {name for finding in apps if finding.candidate for name in finding.candidate.stateful_sets.values()}
+    return [finding for finding in findings if not (finding.role and finding.name in parts)]
 
 
 def _refuse_split_clusters(findings: Sequence[AdoptionFinding]) -> list[AdoptionFinding]:
@@ -116,6 +126,12 @@ async def _recognise(client: Client, stateful_set: Object, surroundings: Surroun
         discovery = driver.discovery()
         sign = discovery.recognises(stateful_set, surroundings.find) if discovery else None
         if discovery is not None and sign is not None:
+            role = discovery.role_of(stateful_set, surroundings.find) if isinstance(discovery, RoleDiscovery) else ""
+            if role:
+                alone = Problem("roles", f"its pods are {role} of {driver.meta.name}, and no such app is beside them")
+                return AdoptionFinding(
+                    metadata["namespace"], metadata["name"], discovery.engine, sign, problem=alone, role=role
+                )
             judged = await _ask_members(client, stateful_set, surroundings, discovery)
             problem = judged if isinstance(judged, Problem) else None
             candidate = judged if isinstance(judged, Candidate) else None

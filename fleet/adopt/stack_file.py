@@ -54,11 +54,14 @@ def _comment(text: str) -> list[str]:
 
 
 def _imports(apps: Sequence[App]) -> Iterator[str]:
-    """Yield the imports: apps from `fleet.apps`, what all apps have from `fleet`, the rest from the app's package."""
+    """Yield the imports: apps from `fleet.apps`, what all apps have from `fleet`, the rest from the app's package.
+
+    An app of an installed package is imported from that, as editors know it.
+    """
     names: dict[str, set[str]] = {}
     for app in apps:
-        names.setdefault("fleet.apps", set()).add(type(app).__name__)
-        package = type(app).__module__.rpartition(".")[0]
+        package = type(app).__module__.rpartition(".")[0] or type(app).__module__
+        names.setdefault("fleet.apps" if package.startswith("fleet.") else package, set()).add(type(app).__name__)
         for name in _nested_models(app):
             names.setdefault("fleet" if name in fleet.__all__ else package, set()).add(name)
     yield "import fleet"

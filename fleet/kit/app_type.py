@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from fleet.kit import names
+from fleet.kit.adoption.layout import FoundSet
 from fleet.kit.credentials.tls import Tls
-from fleet.kit.driver import Capabilities, Driver, EngineMeta, Impact, Path, Refusal
+from fleet.kit.driver import Capabilities, Driver, EngineMeta, Impact, Path, Problem, Refusal
 from fleet.kit.members import LEDGER, MemberRecord
 from fleet.kit.members import read as read_ledger
 from fleet.kit.versions import Versions
@@ -25,6 +26,7 @@ from fleet.model.app import App
 from fleet.model.app_settings import Resources
 
 if TYPE_CHECKING:
+    from fleet.kit.adoption.discovery import Discovery
     from fleet.kit.adoption.rules import AdoptionRules
     from fleet.kit.credentials.users import User
 
@@ -235,7 +237,7 @@ class AppType(Driver[A]):
             downgrade=bool(self.versions.back),
             backup="backup" in fields and has_plan,
             restore="restore_from" in fields and has_plan,
-            adopt=type(self).discovery is not Driver.discovery,
+            adopt=type(self).discovery is not AppType.discovery or self.is_known_by_objects,
         )
 
     @property
@@ -287,15 +289,23 @@ class AppType(Driver[A]):
     def connection_texts(self, app: A) -> Mapping[str, str]:
         """Return what clients are given in the connection Secret; `{password:NAME}` is the password of a user."""
         connection = self.connection(app)
-        hosts = [names.host(app, names.pod(app, ordinal)) for ordinal in range(self.roles[0].count(app))]
+        members = [f"{connection.scheme}://{address}" for address in self.member_addresses(app)]
         login = next((user.name for user in self.users_of(app) if user.of == "clients"), "")
         return {
             "host": connection.host,
             "port": str(connection.port),
             "url": connection.url,
-            "endpoints": ",".join(f"{connection.scheme}://{host}:{connection.port}" for host in hosts),
+            "endpoints": ",".join(members) or connection.url,
             **({"username": login, "password": f"{{password:{login}}}"} if login else {}),
         }
+
+    def member_addresses(self, app: A) -> list[str]:
+        """Return host and port of each member for clients: none, where others set members up without names."""
+        pods = [names.pod(app, ordinal) for ordinal in range(self.roles[0].count(app))]
+        found = names.adopted_sets(app).get("")
+        if not isinstance(found, FoundSet):
+            return [f"{names.host(app, pod)}:{self.connection(app).port}" for pod in pods]
+        return [f"{pod}.{found.service}.{app.namespace}.svc:{found.port}" for pod in pods if found.service]
 
     # Settings and files
 
@@ -332,6 +342,31 @@ class AppType(Driver[A]):
 
     # What others set up
 
+    def validate(self, spec: A, previous: A | None = None) -> list[Problem]:
+        problems = super().validate(spec, previous)
+        if previous is None or not spec.adoption or self.members(spec) <= self.members(previous):
+            return problems
+        if not self.adoption_rules().reads_files:
+            words = f"{spec.name} was set up by others, and what a further member of it would need is not known"
+            problems.append(Problem("members", words, f"leave it at {self.members(previous)}"))
+        return problems
+
+    @property
+    def is_known_by_objects(self) -> bool:
+        """Whether objects alone say what members are: nobody asks them anything, so nobody has to be let in by them."""
+        return not self.engine and not self.users and self.tls is None
+
+    def discovery(self) -> Discovery | None:
+        """Return how it is recognised where others set it up: by the declaration, where objects alone say all of it.
+
+        A type whose members are asked how they are has to say itself how they are asked who they are.
+        """
+        if not self.is_known_by_objects:
+            return None
+        from fleet.kit.adoption.declared import DeclaredDiscovery  # noqa: PLC0415 - for `fleet adopt` alone
+
+        return DeclaredDiscovery(self)
+
     def adoption_rules(self) -> AdoptionRules[A, Any]:
         """Return what is known of the engine where others set it up: by the declaration, unless a type knows more."""
         from fleet.kit.adoption.declared import DeclaredAdoption  # noqa: PLC0415 - for apps that run already
@@ -346,6 +381,10 @@ class AppType(Driver[A]):
 
     def notes(self, spec: A) -> str:
         return names.members_map(spec) if self.caps.adopt else ""
+
+    def stateful_sets(self, spec: A) -> tuple[str, ...]:
+        rules = self.adoption_rules()
+        return tuple(rules.set_name(spec, role.name) for role in self.roles_of(spec))
 
     def as_noted(self, spec: A, notes: Mapping[str, Any]) -> A:
         text = (notes["metadata"].get("annotations") or {}).get(LEDGER)

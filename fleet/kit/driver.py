@@ -213,6 +213,10 @@ class Driver(Generic[A]):
         """What the StatefulSet that it is to take over says against that, as far as it is seen there; "" if nothing."""
         return ""
 
+    def stateful_sets(self, spec: A) -> tuple[str, ...]:
+        """The names of an app's StatefulSets: those that others made, if it took over."""
+        return ((spec.adoption.stateful_set if spec.adoption else None) or spec.name,)
+
     def as_noted(self, spec: A, notes: Mapping[str, Any]) -> A:
         """The app with the names that it was found with, from that ConfigMap."""
         return spec

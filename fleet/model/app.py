@@ -64,10 +64,10 @@ RELEASE = "release"  # it is given back: all of it runs on, and nothing of it is
 ADOPTION = "adopt"  # in the custom resource's spec: what `opts` say about members that run already
 
 
-def _adopted_members(app: Any) -> tuple[str | None, ...] | None:
+def _adopted_members(app: Any) -> tuple[Any, ...] | None:
     """Return which members the app adopted; None if it was made anew."""
     adoption: Adopt | None = app.adoption
-    return (adoption.identity, adoption.stateful_set) if adoption else None
+    return (adoption.identity, adoption.stateful_set, dict(adoption.stateful_sets)) if adoption else None
 
 
 NAMES_IDENTITY = Rule(
@@ -81,7 +81,9 @@ NAMES_IDENTITY = Rule(
 STAYS_ADOPTED = Rule(
     cel="has(self.adopt) == has(oldSelf.adopt) && (!has(self.adopt) || (self.adopt.identity == oldSelf.adopt.identity"
     " && (has(self.adopt.statefulSet) ? self.adopt.statefulSet : '')"
-    " == (has(oldSelf.adopt.statefulSet) ? oldSelf.adopt.statefulSet : '')))",
+    " == (has(oldSelf.adopt.statefulSet) ? oldSelf.adopt.statefulSet : '')"
+    " && has(self.adopt.statefulSets) == has(oldSelf.adopt.statefulSets)"
+    " && (!has(self.adopt.statefulSets) || self.adopt.statefulSets == oldSelf.adopt.statefulSets)))",
     message="says which members the app is, and cannot be changed once the app exists",
     allows=lambda old, new: _adopted_members(old) == _adopted_members(new),
     hint="leave it as it was; `fleet disconnect` gives an app back, and a new one can take it over",

@@ -7,12 +7,13 @@ is named by where it is, and whose it was; what it is like is read from itself.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, PlainSerializer
 
 from fleet.errors import Source
-from fleet.model.base import Model
+from fleet.model.base import FrozenMap, Model
 from fleet.model.source import NOWHERE
 from fleet.model.types import Many, Name
 from fleet.model.validation import invalid_value
@@ -44,6 +45,13 @@ class Adopt(Model, frozen=True):
     """What the engine itself calls the members' cluster, as `fleet adopt` shows it; another one is never touched."""
     stateful_set: Name | None = None
     """The StatefulSet of the members; called as the app unless given."""
+    stateful_sets: Annotated[
+        Mapping[Annotated[str, Field(max_length=63)], Name],
+        Field(max_length=8),
+        AfterValidator(FrozenMap),
+        PlainSerializer(dict, return_type=dict[str, str]),
+    ] = FrozenMap()
+    """The StatefulSets of an app's other kinds of pods, by kind; called NAME-KIND unless given."""
     service: Name | None = None
     """The Service that clients use; called as the app unless given."""
     port: Annotated[int, Field(ge=1, le=65535)] | None = None

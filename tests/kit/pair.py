@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from fleet.kit.app_type import AppService, AppType, DataVolume, Port, Ready, Role, Setting
 from fleet.kit.credentials.tls import CLIENTS, DeclaredCertificate, Tls
@@ -76,7 +76,7 @@ class PairType(AppType[Pair]):
     app = Pair
     name = "Pair"
     versions = Versions({"7": "7.4.2", "8": "8.0.2"}, "docker.io/library/redis:{version}", parts=1, step="any")
-    roles = (NODE, WATCHER)
+    roles: tuple[Role[Pair], ...] = (NODE, WATCHER)
     services = (
         AppService(to="primary", kept_by="operator"),
         AppService("replicas", to="replicas", kept_by="operator"),
@@ -94,12 +94,12 @@ class PairType(AppType[Pair]):
         ),
     )
     users: tuple[User, ...] = (User("default"), User("replica", "members"))
-    tls = Tls[Pair](
+    tls: Tls[Pair] | None = Tls[Pair](
         certificates=(DeclaredCertificate("server", CLIENTS, lambda app: app.name, _names),),
         client="offered",
     )
     ranks = ("primary", "replica")
-    quorum = "external"
+    quorum: Literal["majority", "external", "none"] = "external"
 
     def files(self, app: Pair, pod: str, record: MemberRecord, settings: Mapping[str, Any]) -> dict[str, str]:
         lines = [f"{name} {value}" for name, value in settings.items()]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fleet.kit import members, names
+from fleet.kit import names
 from fleet.kit.adoption.convergence import conditions
 from fleet.kit.adoption.declared import DeclaredAdoption, DeclaredDiscovery
 from fleet.kit.adoption.discovery import Candidate
@@ -20,7 +20,6 @@ from fleet.kit.adoption.surroundings import Surroundings
 from fleet.kit.adoption.takeover import adopt, place_app
 from fleet.kit.app_type import AppType
 from fleet.kit.decide.table import list_concerns
-from fleet.kit.members import LEDGER
 from fleet.kit.observe.answers import Answers
 from fleet.kit.observe.observation import Agreement, MemberState, Observation, role_spec
 from fleet.kit.observe.world import World
@@ -102,13 +101,11 @@ class Running:
     def observations(self) -> list[Observation[Any]]:
         written = [self.written] if self.written else []
         world = World.of([*self.sets.values(), *self.pods(), *written], None, World({}).now)
-        text = self.written["metadata"]["annotations"][LEDGER] if self.written else ""
-        ledger = members.read(text) if text else None
-        placed = place_app(self.app_type.adoption_rules(), self.app, world, ledger)
+        placed = place_app(self.app_type, self.app, world)
         made = []
         for role in self.app_type.roles_of(self.app):
             spec = role_spec(self.app_type, placed.app, role.name)
-            blank = Observation(placed.app, world, ledger, spec, unfit=placed.unfit)
+            blank = Observation(placed.app, world, placed.ledger, spec, unfit=placed.unfit)
             if spec.quorum == "none":
                 made.append(blank)
                 continue

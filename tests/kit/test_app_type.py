@@ -16,7 +16,7 @@ from tests.kit.pair import PAIR, Pair
 
 
 def test_no_type_claims_more_than_it_declares() -> None:
-    assert NATS.caps == Capabilities(upgrade=True, downgrade=True), "one server, no backups, nothing to take over"
+    assert NATS.caps == Capabilities(upgrade=True, downgrade=True, adopt=True), "one server, no backups"
     assert PAIR.caps == Capabilities(scale=True, upgrade=True)
     assert DRIVER.caps == Capabilities(scale=True, upgrade=True, downgrade=True, backup=True, restore=True, adopt=True)
 

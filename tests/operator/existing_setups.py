@@ -238,16 +238,17 @@ class Desk:
 
     cluster: Cluster
     root: Path
+    packages: Path | None = None  # where a type of others is installed
 
     @classmethod
-    def make(cls, cluster: Cluster, root: Path) -> Desk:
+    def make(cls, cluster: Cluster, root: Path, packages: Path | None = None) -> Desk:
         (root / "clusters").mkdir(parents=True)
         (root / "stacks").mkdir()
         (root / "fleet.toml").write_text(f'[fleet]\nname = "{cluster.namespace}"\n')
         (root / "clusters" / "all.py").write_text(f'import fleet\n\nfleet.Cluster("{cluster.name}")\n')
         (root / "stacks" / "empty.py").write_text("")
         git(root, "init", "--quiet", "--initial-branch=main")
-        made = cls(cluster, root)
+        made = cls(cluster, root, packages)
         made.commit("A fleet")
         return made
 
@@ -258,6 +259,7 @@ class Desk:
     def fleet(self, *arguments: str, code: int = 0) -> str:
         """What it printed, remarks included."""
         environment = {**self.cluster.lab.environment(), "NO_COLOR": "1"}
+        environment |= {"PYTHONPATH": str(self.packages)} if self.packages else {}
         done = subprocess.run(
             [sys.executable, "-m", "fleet", *arguments],
             capture_output=True,

@@ -59,11 +59,9 @@ async def _release(app: LiveApp, target: Path, seconds: float) -> int:
     from fleet.adopt.export import AppReference, find_parts, read_manifests
     from fleet.errors import ResourceError
     from fleet.kube.objects import delete
-    from fleet.model.app import ADOPTION
 
     async with app.cluster.client() as client:
-        adoption = app.manifest.get("spec", {}).get(ADOPTION) or {}
-        owner = AppReference(app.name, app.resource.kind, adoption.get("statefulSet") or app.name)
+        owner = AppReference(app.name, app.resource.kind, app.driver.stateful_sets(app.model))
         objects = await find_parts(client, app.namespace, owner)
         _write_manifests(target, await read_manifests(client, app.namespace, objects))
         await _mark_released(client, app)

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from fleet.errors import ConfigurationError
-from fleet.kit.adoption.describe import container_of, describe_adoption
+from fleet.kit.adoption.describe import container_of, count_replicas, describe_adoption
 from fleet.kit.adoption.discovery import Candidate, Member
 from fleet.kit.adoption.hold import is_updating
-from fleet.kit.adoption.managers import claimed_by, list_managers
+from fleet.kit.adoption.managers import claimed_by, list_managers, managers_in_the_way, template_managers
+from fleet.kit.adoption.objections import Objection, check_shape, compare_with_git
 from fleet.kit.adoption.rules import AdoptionRules
 from fleet.kit.adoption.surroundings import Object, Surroundings, beside, whereabouts
 from fleet.kit.adoption.unmanaged import unsaid
@@ -17,9 +18,11 @@ from fleet.kit.app_type import AppType
 from fleet.kit.driver import Problem
 from fleet.kit.names import AdoptedNames
 from fleet.model.app import App
-from fleet.model.resource import Options
+from fleet.model.resource import Adopt, Options
 from fleet.model.types import release
+from fleet.text import count_noun
 
+NONE: Mapping[str, Object] = {}
 A = TypeVar("A", bound=App)
 L = TypeVar("L", bound=AdoptedNames)
 
@@ -69,21 +72,71 @@ def make_candidate(
     port: int,
     identity: str,
     members: Sequence[Member],
+    others: Mapping[str, Object] = NONE,
 ) -> Candidate | Problem:
-    """Return the app that members of one cluster could be, or why there can be none. `port` is theirs for clients."""
+    """Return the app that members of one cluster could be, or why there can be none. `port` is theirs for clients.
+
+    `others` are the StatefulSets of the app's other roles.
+    """
     kept: list[str] = []
     usual = rules.app_type.app.port
     version = min((member.version for member in members), key=release)
     try:
         fields = rules.describe(found, layout, around.claims, kept)
         adopt = describe_adoption(found, around, layout.sets[""], port=port, usual=usual, identity=identity)
-        adoption = Options(adopt=adopt)
+        adoption = Options(adopt=_name_others(adopt, found, others))
         app = _make_app(rules, found, layout, fields={**fields, "opts": adoption}, version=version, kept=kept)
     except ConfigurationError as problem:
         return Problem(problem.field or "spec", problem.message, problem.hint)
+    if (objection := _check_others(rules, app, layout, found, others)) is not None:
+        return objection
     facts = {**rules.list_facts(app, layout), **whereabouts(found, around)}
-    all_kept = (*kept, *beside(found, around, app))
-    return Candidate(app, identity, version, tuple(members), facts, all_kept, list_managers(found))
+    named = {role: str(other["metadata"]["name"]) for role, other in others.items()}
+    facts |= {role: f"StatefulSet {named[role]}, {count_noun(count_replicas(others[role]), 'pod')}" for role in named}
+    all_kept = [*kept, *beside(found, around, app)]
+    for role, other in others.items():
+        own = layout.sets[role]
+        found_there = unsaid(other, own.container, own.claim, prefix=rules.prefix, secrets=rules.list_secrets(layout))
+        all_kept += [f"{named[role]}: {text}" for text in found_there]
+    managers = sorted({manager for one in (found, *others.values()) for manager in list_managers(one)})
+    return Candidate(app, identity, version, tuple(members), facts, tuple(all_kept), tuple(managers), named)
+
+
+def _name_others(adopt: Adopt, found: Object, others: Mapping[str, Object]) -> Adopt:
+    """Return how git names them all: those that are not called as the app and the role, and whose fields they are."""
+    given: dict[str, Any] = {name: getattr(adopt, name) for name in adopt.model_fields_set}
+    own = str(found["metadata"]["name"])
+    named = {role: str(other["metadata"]["name"]) for role, other in others.items()}
+    if unusual := {role: name for role, name in named.items() if name != f"{own}-{role}"}:
+        given["stateful_sets"] = unusual
+    in_the_way = {who for other in others.values() for who in (*managers_in_the_way(other), *template_managers(other))}
+    if others and (managers := sorted({*adopt.take_from, *in_the_way})):
+        given["take_from"] = managers
+    return Adopt(**given)
+
+
+def _check_others(
+    rules: AdoptionRules[A, L], app: A, layout: L, found: Object, others: Mapping[str, Object]
+) -> Problem | None:
+    """Say that StatefulSets of other roles are not as those of such an app are."""
+    app_type, name = rules.app_type, found["metadata"]["name"]
+    asked = {role.name: role.count(app) for role in app_type.roles_of(app) if role.name}
+    if missing := [role for role in asked if role not in others]:
+        roles = ", ".join(f"{role} ({count_noun(asked[role], 'pod')})" for role in missing)
+        return Problem("roles", f"an app as {name} has further pods, and no StatefulSet beside it runs them: {roles}")
+    for role, other in others.items():
+        objection = (
+            check_objects(other)
+            or _as_problem(check_shape(app_type, app, other, role, encrypted=None))
+            or _as_problem(compare_with_git(rules, app, {role: other}, layout))
+        )
+        if objection is not None:
+            return Problem("roles", f"{role}, {other['metadata']['name']}: {objection.message}", objection.hint)
+    return None
+
+
+def _as_problem(objection: Objection | None) -> Problem | None:
+    return Problem("spec", objection.message) if objection is not None else None
 
 
 def _make_app(

@@ -26,6 +26,7 @@ from fleet.kit.observe.observation import Observation, ledger_of
 from fleet.kit.order import Concern, Concerns
 from fleet.kit.step import Decision, blocked
 from fleet.model.app import App
+from fleet.text import count_noun
 
 A = TypeVar("A", bound=App)
 
@@ -84,6 +85,18 @@ def refuse_unread(observation: Observation[A], answers: Answers[A]) -> Decision 
             "is not known",
         )
     return None
+
+
+def refuse_new_role(observation: Observation[A]) -> Decision | None:
+    """Refuse pods of a kind that the app did not have when it was taken over: what they would need is not known."""
+    role, app = observation.role, observation.app
+    if app.adoption is None or not role.name or role.name in names.adopted_sets(app):
+        return None
+    return blocked(
+        "KeptAsFound",
+        f"git asks for {count_noun(role.count, 'pod')} of {role.name}, and {app.name} was taken over without any; what "
+        "others set up gets no further kinds of pods",
+    )
 
 
 def _revive(observation: Observation[A], answers: Answers[A]) -> Decision | None:

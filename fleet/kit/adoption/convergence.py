@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fleet.kit import names
 from fleet.kit.adoption.managers import spec_managers, template_managers
 from fleet.kit.observe.observation import Observation
-from fleet.kit.observe.world import Object, template_of
+from fleet.kit.observe.world import template_of
 from fleet.kit.step import Decision, blocked
 from fleet.kit.workload.roll import under_way
 
@@ -22,20 +23,28 @@ class Pending(NamedTuple):
 def conditions(
     observation: Observation[Any], pending: Pending | None = None, *, reads_files: bool = True
 ) -> tuple[tuple[str, str, str, str], ...]:
-    """Return `Adopted`, and what is still to come with the next restart, as type, status, reason and message.
+    """Return `Adopted`, and what is still to come with the next restart, as type, status, reason and message: of all
+    roles together.
 
     `pending` is what comes beside labels and files; `reads_files` whether members read files of the app's then.
     """
-    found, ledger = observation.stateful_set, observation.ledger
-    adopted = names.adopted_sets(observation.app).get(observation.role.name)
     if observation.app.adoption is None:
         return ()
-    if adopted is None or found is None or ledger is None or not ledger.identity:
+    ledger, adopted = observation.ledger, names.adopted_sets(observation.app)
+    if not adopted or ledger is None or not ledger.identity:
         return (("Adopted", "False", "NotTaken", "nothing was taken over or changed"),)
-    others = spec_managers(found)
-    also = f"; fields of it are still managed by {', '.join(others)}" if others else ""
-    taken = f"StatefulSet {adopted.stateful_set} is run as it was found, cluster {ledger.identity}{also}"
-    return (("Adopted", "True", "TakenOver", taken), _converged(observation, found, pending, reads_files=reads_files))
+    roles = [role for role in observation.roles if role.role.name in adopted]
+    sets = [found for role in roles if (found := role.stateful_set) is not None]
+    if not roles or len(sets) < len(roles):
+        gone = [adopted[role.role.name].stateful_set for role in roles if role.stateful_set is None]
+        return (("Adopted", "False", "SetGone", f"StatefulSet {', '.join(gone)} was taken over, and is gone"),)
+    alone = len(sets) == 1
+    named = ", ".join(adopted[role.role.name].stateful_set for role in roles)
+    run = f"StatefulSet {named} is run as it was" if alone else f"StatefulSets {named} are run as they were"
+    others = sorted({manager for found in sets for manager in spec_managers(found)})
+    also = f"; fields of {'it' if alone else 'them'} are still managed by {', '.join(others)}" if others else ""
+    taken = ("Adopted", "True", "TakenOver", f"{run} found, cluster {ledger.identity}{also}")
+    return (taken, _converged(roles, pending, reads_files=reads_files))
 
 
 def as_found(observation: Observation[Any]) -> bool:
@@ -79,12 +88,9 @@ def owned_by_others(observation: Observation[Any]) -> Decision | None:
 
 
 def _converged(
-    observation: Observation[Any], found: Object, pending: Pending | None, *, reads_files: bool
+    roles: Sequence[Observation[Any]], pending: Pending | None, *, reads_files: bool
 ) -> tuple[str, str, str, str]:
-    current = template_of(found)
-    behind = [
-        pod for pod in observation.pods if as_found(observation) or template_of(observation.world.pod(pod)) != current
-    ]
+    behind = [pod for role in roles for pod in role.pods if as_found(role) or _is_behind(role, pod)]
     if not behind and pending is None:
         files = "members read the operator's files, and " if reads_files else ""
         return ("Converged", "True", "Rolled", f"{files}pods carry the app's labels")
@@ -93,4 +99,9 @@ def _converged(
     files = "; members read files instead of flags, which members that join need" if reads_files else ""
     labels = f"pods get the app's labels{files}"
     waits = "; ".join([*([labels] if behind else []), *([pending.words] if pending else [])])
-    return ("Converged", "False", "NextRoll", f"at the next roll (`fleet roll {observation.app.name}`): {waits}")
+    return ("Converged", "False", "NextRoll", f"at the next roll (`fleet roll {roles[0].app.name}`): {waits}")
+
+
+def _is_behind(observation: Observation[Any], pod: str) -> bool:
+    """Whether a pod has another template than its StatefulSet."""
+    return template_of(observation.world.pod(pod)) != template_of(observation.stateful_set)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from fleet.kit.adoption.candidate import check_objects, check_versions, make_candidate
-from fleet.kit.adoption.describe import count_replicas
+from fleet.kit.adoption.describe import container_of, count_replicas
 from fleet.kit.adoption.discovery import Candidate, Member, Question
 from fleet.kit.adoption.layout import FoundLayout, FoundSet, read_layout, write_layout
 from fleet.kit.adoption.objections import check_ordinals, version_in_tag
@@ -24,6 +24,8 @@ from fleet.kit.driver import Problem
 from fleet.model.app import App
 
 A = TypeVar("A", bound=App)
+INTERPRETERS = frozenset({"ash", "bash", "dash", "java", "node", "perl", "python", "python3", "ruby", "sh"})
+INSTANCE = "app.kubernetes.io/instance"  # the label by which charts tell one release from another
 
 
 class DeclaredAdoption(AdoptionRules[A, FoundLayout]):
@@ -32,12 +34,13 @@ class DeclaredAdoption(AdoptionRules[A, FoundLayout]):
     def find_container(self, found: Object, find: Find, role: str = "") -> str | None:
         """Return the container that starts the role's program, or that has the engine's image and no command.
 
-        Roles of one image are told apart by their programs.
+        Roles of one image are told apart by their programs. One that runs anything says nothing: then the image counts.
         """
         declared, template = self.app_type.role(role), found["spec"]["template"]
         program = declared.command[0].rpartition("/")[2]
         for process in processes(template, found["metadata"]["namespace"], find, program):
-            if process.program or (declared is self.app_type.roles[0] and self._has_image(template, process.container)):
+            is_started = bool(process.program) and program not in INTERPRETERS
+            if is_started or (declared is self.app_type.roles[0] and self._has_image(template, process.container)):
                 return process.container
         return None
 
@@ -66,7 +69,8 @@ class DeclaredAdoption(AdoptionRules[A, FoundLayout]):
         claim = _claim_of(role, found, container)
         if role.volumes and not claim:
             return Problem("volumes", f"{container} has no volume of a claim template, so data does not last")
-        return FoundSet(found["metadata"]["name"], container, claim, _port_of(role, found, container))
+        service = str(found["spec"].get("serviceName") or "")
+        return FoundSet(found["metadata"]["name"], container, claim, _port_of(role, found, container), service)
 
     def load_layout(self, data: Mapping[str, Any]) -> FoundLayout:
         return read_layout(data)
@@ -95,8 +99,16 @@ class DeclaredDiscovery:
         self.engine = app_type.app.kind().lower()
 
     def recognises(self, found: Object, find: Find) -> str | None:
-        container = self._rules.find_container(found, find)
-        return f"container {container} runs {self._app_type.name}" if container is not None else None
+        role = self.role_of(found, find)
+        if role is None:
+            return None
+        part = f" ({role})" if role else ""
+        return f"container {self._rules.find_container(found, find, role)} runs {self._app_type.name}{part}"
+
+    def role_of(self, found: Object, find: Find) -> str | None:
+        """Return the first role whose program a StatefulSet starts."""
+        roles = (role.name for role in self._app_type.roles)
+        return next((role for role in roles if self._rules.find_container(found, find, role) is not None), None)
 
     def questions(self, found: Object, find: Find) -> Sequence[Question] | Problem:
         return ()
@@ -104,22 +116,75 @@ class DeclaredDiscovery:
     def understands(
         self, found: Object, around: Surroundings, answers: Mapping[str, Sequence[str]]
     ) -> Candidate | Problem:
-        layout = self._rules.read_layout({"": found}, around.find)
+        sets = self._find_sets(found, around)
+        if isinstance(sets, Problem):
+            return sets
+        layout = self._rules.read_layout(sets, around.find)
         if isinstance(layout, Problem):
             return layout
-        own = layout.sets[""]
-        containers = found["spec"]["template"]["spec"]["containers"]
-        image = next(str(entry["image"]) for entry in containers if entry["name"] == own.container)
-        version = self._app_type.version_in(image, {}) or version_in_tag(image)
-        problem = check_objects(found) or check_versions(self._app_type, [version])
+        members = [member for role in sets for member in self._list_members(sets[role], layout.sets[role], role)]
+        problem = check_objects(found) or check_versions(self._app_type, [member.version for member in members])
         if problem is not None:
             return problem
-        pods = [f"{own.stateful_set}-{number}" for number in range(count_replicas(found))]
-        members = [Member(pod, "", self._app_type.ranks[-1], version) for pod in pods]
-        if not members:
+        if not count_replicas(found):
             return Problem("members", "it has no pods")
-        identity = str(found["metadata"]["uid"])
-        return make_candidate(self._rules, found, around, layout, port=own.port, identity=identity, members=members)
+        return make_candidate(
+            self._rules,
+            found,
+            around,
+            layout,
+            port=layout.sets[""].port,
+            identity=str(found["metadata"]["uid"]),
+            members=members,
+            others={role: other for role, other in sets.items() if role},
+        )
+
+    def _list_members(self, found: Object, own: FoundSet, role: str) -> list[Member]:
+        image = str(container_of(found, own)["image"])
+        version = self._app_type.version_in(image, {}) or version_in_tag(image)
+        pods = [f"{own.stateful_set}-{number}" for number in range(count_replicas(found))]
+        return [Member(pod, "", role or self._app_type.ranks[-1], version) for pod in pods]
+
+    def _find_sets(self, found: Object, around: Surroundings) -> dict[str, Object] | Problem:
+        """Return the StatefulSets of one app by role, `found` being that of the first; or why it is not clear."""
+        sets = {"": found}
+        for role in self._app_type.roles[1:]:
+            other = self._find_set(found, around, role.name)
+            if isinstance(other, Problem):
+                return other
+            sets |= {role.name: other} if other is not None else {}
+        return sets
+
+    def _find_set(self, found: Object, around: Surroundings, role: str) -> Object | Problem | None:
+        """Return the StatefulSet of another role of the same app: the one that is called as the first and the role, or
+        has its label of a chart's release, or the only one there is for the only app.
+        """
+        beside = [one for one in around.sets if one["metadata"]["namespace"] == found["metadata"]["namespace"]]
+        firsts = [_name(one) for one in beside if self.role_of(one, around.find) == ""]
+        of_role = {_name(one): one for one in beside if self.role_of(one, around.find) == role}
+        if (named := of_role.get(f"{_name(found)}-{role}")) is not None:
+            return named
+        free = [one for name, one in of_role.items() if name not in [f"{first}-{role}" for first in firsts]]
+        of_release = [one for one in free if _instance(one) and _instance(one) == _instance(found)]
+        fitting = of_release or [one for one in free if not _instance(one) or not _instance(found)]
+        rivals = [first for first in firsts if first != _name(found) and f"{first}-{role}" not in of_role]
+        if not fitting:
+            return None
+        if len(fitting) == 1 and (of_release or not rivals):
+            return fitting[0]
+        return Problem(
+            "roles",
+            f"it is not clear which pods of {role} are its own: {', '.join(map(_name, fitting))}",
+            f"give the StatefulSets of one app the same label {INSTANCE}",
+        )
+
+
+def _name(found: Object) -> str:
+    return str(found["metadata"]["name"])
+
+
+def _instance(found: Object) -> str:
+    return str((found["metadata"].get("labels") or {}).get(INSTANCE, ""))
 
 
 def _repository(image: str) -> str:

@@ -2,13 +2,14 @@
 
 A driver that can take over has `discovery`. It says which container of a StatefulSet looks like its engine, what to ask
 beside each member (the engine's own client, read-only), and what the answers mean: an app, or why there can be none.
+Of an app with several StatefulSets the one of the first role stands for all; the others are among its surroundings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from fleet.kit.adoption.surroundings import Object, Surroundings
 from fleet.kit.adoption.workload import Find
@@ -43,6 +44,7 @@ class Candidate:
     facts: Mapping[str, str] = field(default_factory=dict)  # for people: configuration, credentials, topology
     kept: tuple[str, ...] = ()
     managers: tuple[str, ...] = ()
+    stateful_sets: Mapping[str, str] = field(default_factory=dict)  # of its other roles: role → name
 
 
 class Discovery(Protocol):
@@ -58,3 +60,11 @@ class Discovery(Protocol):
         self, found: Object, around: Surroundings, answers: Mapping[str, Sequence[str]]
     ) -> Candidate | Problem:
         """`answers`: by pod, in the order of the questions; a pod that could not be asked has none."""
+
+
+@runtime_checkable
+class RoleDiscovery(Discovery, Protocol):
+    """The discovery of an engine whose apps may have several StatefulSets."""
+
+    def role_of(self, found: Object, find: Find) -> str | None:
+        """Return the role of the pods of a StatefulSet; None if it is none of this engine's."""

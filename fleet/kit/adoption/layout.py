@@ -19,6 +19,7 @@ class FoundSet:
     container: str  # the engine's
     claim: str = ""  # the claim template that holds the data; "" if the role keeps none
     port: int = 0  # for clients, in the pod
+    service: str = ""  # the headless one, by which members have names; "" if there is none
     baseline: Mapping[str, Any] = field(default_factory=dict)  # what git said of it when it was taken over
 
 

@@ -35,7 +35,10 @@ class AdoptionRules(Generic[A, L]):
     def set_name(self, app: A, role: str) -> str:
         """Return the name of the StatefulSet that git means for a role."""
         adoption = app.adoption
-        return (adoption.stateful_set if adoption and not role else None) or names.role_name(app, role)
+        if adoption is None:
+            return names.role_name(app, role)
+        named = adoption.stateful_sets.get(role) if role else adoption.stateful_set
+        return named or names.role_name(app, role)
 
     def find_container(self, found: Object, find: Find, role: str = "") -> str | None:
         """Return the container of a StatefulSet in which the engine runs, by its words; None if there is none."""

@@ -23,6 +23,7 @@ class Surroundings:
     claims: Sequence[Object] = ()
     budgets: Sequence[Object] = ()
     cron_jobs: Sequence[Object] = ()
+    sets: Sequence[Object] = ()  # all StatefulSets of the namespace: an app may have several
     find: Find = lambda kind, name: None
     unseen: tuple[str, ...] = ()  # kinds that may not be looked at
 

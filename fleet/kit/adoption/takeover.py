@@ -21,11 +21,13 @@ from fleet.kit.adoption.objections import OperatorView, check_owner, check_shape
 from fleet.kit.adoption.rules import AdoptionRules
 from fleet.kit.adoption.template import adopted_labels, make_baseline
 from fleet.kit.adoption.workload import Find
+from fleet.kit.app_type import AppType
 from fleet.kit.decide.health import describe_pods
 from fleet.kit.driver import Problem
 from fleet.kit.members import Ledger, MemberRecord
+from fleet.kit.names import AdoptedNames
 from fleet.kit.observe.answers import Answers
-from fleet.kit.observe.observation import Observation
+from fleet.kit.observe.observation import Observation, ledger_in
 from fleet.kit.observe.world import Object, World, template_of
 from fleet.kit.step import Decision, State, Take, blocked, step, wait
 from fleet.model.app import App
@@ -36,12 +38,16 @@ A = TypeVar("A", bound=App)
 
 @dataclass(frozen=True)  # slots would forbid `PlacedApp[…](…)`
 class PlacedApp(Generic[A]):
-    """An app with the names of what it took over or is to take over; `unfit` says why it cannot."""
+    """An app with its ledger, and with the names of what it took over or is to take over; `unfit` says why it cannot.
+
+    An app that fleet makes is as it is.
+    """
 
     app: A
-    world: World
+    ledger: Ledger | None = None
     unfit: Problem | None = None
     taken: bool = False
+    unreadable: str = ""  # why the ledger cannot be read: then nothing is known of what was begun
 
 
 def is_taken(ledger: Ledger | None) -> bool:
@@ -49,26 +55,53 @@ def is_taken(ledger: Ledger | None) -> bool:
     return ledger is not None and bool(ledger.layout) and bool(ledger.identity)
 
 
-def place_app(rules: AdoptionRules[A, Any], app: A, world: World, ledger: Ledger | None) -> PlacedApp[A]:
-    """Return the app as its ledger has it, or as what runs is laid out while nothing was taken over yet."""
-    if ledger is not None and is_taken(ledger):
-        return PlacedApp(names.lay_out(app, rules.load_layout(ledger.layout)), world, taken=True)
+def place_app(app_type: AppType[A], app: A, world: World) -> PlacedApp[A]:
+    """Return the app as its ledger has it, or as what runs is laid out while nothing was taken over yet.
+
+    A user of the namespace may have written the ledger, or somebody the StatefulSets: what cannot be read is said.
+    """
+    try:
+        ledger = ledger_in(app, world, adopted_labels(app))
+        if app.adoption is None:
+            return PlacedApp(app, ledger)
+        if ledger is not None and is_taken(ledger):
+            return PlacedApp(
+                names.lay_out(app, app_type.adoption_rules().load_layout(ledger.layout)), ledger, taken=True
+            )
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        return PlacedApp(app, unreadable=f"{type(error).__name__}: {error}")
+    layout = _lay_out(app_type.adoption_rules(), app, world)
+    if isinstance(layout, Problem):
+        return PlacedApp(app, ledger, layout)
+    return PlacedApp(names.lay_out(app, layout), ledger)
+
+
+def list_sets(app_type: AppType[A], app: A, world: World) -> tuple[str, ...]:
+    """Return the names of the StatefulSets that are the app's, or are to be: what was taken stays what it is."""
+    placed, rules = place_app(app_type, app, world), app_type.adoption_rules()
+    taken = tuple(found.stateful_set for found in names.adopted_sets(placed.app).values()) if placed.taken else ()
+    return taken or tuple(rules.set_name(app, role.name) for role in app_type.roles_of(app))
+
+
+def _lay_out(rules: AdoptionRules[A, Any], app: A, world: World) -> AdoptedNames | Problem:
+    """Return what the StatefulSets say that git means, with what git says of them now."""
     sets: dict[str, Object] = {}
     for role in rules.app_type.roles_of(app):
         name = rules.set_name(app, role.name)
         found = world.get("StatefulSet", name)
         if found is None:
-            return PlacedApp(app, world, Problem("StatefulSet", f"there is no StatefulSet {name} in {app.namespace}"))
+            return Problem("StatefulSet", f"there is no StatefulSet {name} in {app.namespace}")
         sets[role.name] = found
     layout = rules.read_layout(sets, _texts(world))
     if isinstance(layout, Problem):
-        return PlacedApp(app, world, layout)
+        return layout
     baselines = {}
     for role_name, found in sets.items():
         containers = found["spec"]["template"]["spec"]["containers"]
         image = next(str(one["image"]) for one in containers if one["name"] == layout.sets[role_name].container)
         baselines[role_name] = {**make_baseline(rules, app, role_name, image), "mark": template_of(found)}
-    return PlacedApp(names.lay_out(app, rules.with_baselines(layout, baselines)), world)
+    laid_out: AdoptedNames = rules.with_baselines(layout, baselines)
+    return laid_out
 
 
 def adopt(observation: Observation[A], answers: Answers[A]) -> Decision | None:

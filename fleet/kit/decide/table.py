@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from fleet.kit import names
-from fleet.kit.adoption.concerns import list_concerns_as_found, refuse_unread
+from fleet.kit.adoption.concerns import list_concerns_as_found, refuse_new_role, refuse_unread
 from fleet.kit.adoption.convergence import as_found
 from fleet.kit.adoption.takeover import adopt, let_go, require_set
 from fleet.kit.decide.bootstrap import bootstrap
@@ -47,6 +47,8 @@ def list_concerns(observation: Observation[A], answers: Answers[A]) -> Concerns:
         return {Concern.ADOPTION: (lambda: blocked("LedgerUnreadable", message),)}
     if not observation.role.count and observation.stateful_set is None:
         return {Concern.LEAVING: (lambda: scale_in(observation, answers),)}
+    if (refusal := refuse_new_role(observation)) is not None:
+        return {Concern.SCALE: (lambda: refusal,)}
     is_as_found = as_found(observation)  # by others, and not restarted since
     shared = list_concerns_as_found(observation, answers) if is_as_found else _shared(observation, answers)
     own = answers.diagnose(observation)

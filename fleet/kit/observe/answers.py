@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from fleet.kit import names
+from fleet.kit.adoption.objections import series_in, version_in_tag
 from fleet.kit.adoption.template import adopted_template
 from fleet.kit.app_type import AppType
 from fleet.kit.driver import Hop, Refusal
@@ -165,8 +166,15 @@ class Answers(Generic[A]):
         if observation.role.quorum != "none" or observation.states:
             return observation.oldest_version
         images = [image_in(observation, observation.world.pod(pod) or {}) for pod in observation.pods]
-        versions = [version for image in images if (version := self.app_type.version_in(image, self.images))]
+        versions = [version for image in images if (version := self.version_of(observation, image))]
         return min(versions, key=release) if versions else None
+
+    def version_of(self, observation: Observation[A], image: str) -> str | None:
+        """Return the version that an image is of; of one that others chose, by its tag. None if it does not say."""
+        version = self.app_type.version_in(image, self.images)
+        if version is None and observation.role.name in names.adopted_sets(observation.app):
+            return version_in_tag(image) if series_in(self.app_type, image) else None
+        return version
 
     def next_hop(self, observation: Observation[A]) -> Hop | Refusal | None:
         """Return the next release on the way to the one in git; None when members run its series."""

@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from fleet.kit import names
+from fleet.kit.adoption.convergence import Pending, conditions
+from fleet.kit.adoption.takeover import PlacedApp, list_sets, place_app
 from fleet.kit.app_type import AppType
 from fleet.kit.credentials.declared import certificates_of, list_keys, make_secrets
 from fleet.kit.decide.credentials import describe_users, refuse_lost_authority
 from fleet.kit.decide.health import describe
 from fleet.kit.decide.settings import describe_settings
 from fleet.kit.decide.table import list_concerns
-from fleet.kit.members import Ledger
 from fleet.kit.observe.answers import Answers, Images, image_in, images_of
-from fleet.kit.observe.observation import MemberState, Observation, RoleSpec, Silence, in_order, ledger_in, role_spec
+from fleet.kit.observe.observation import MemberState, Observation, RoleSpec, Silence, in_order, role_spec
 from fleet.kit.observe.world import World
 from fleet.kit.operate.engine import ActingHalf, Allowed, Report, require_progress
 from fleet.kit.order import Concern, Concerns, Look
@@ -77,7 +78,11 @@ class AppEngine(Generic[A]):
     # Objects
 
     def surroundings(self, app: A, world: World, now: datetime.datetime) -> list[Object]:
-        return [*pods.surroundings(self.app_type, app), *self.secrets(app, world, now)]
+        """Around members that others set up stands what they made already: they get Secrets alone, once taken."""
+        if app.adoption is None:
+            return [*pods.surroundings(self.app_type, app), *self.secrets(app, world, now)]
+        placed = self.place(app, world)
+        return self.secrets(placed.app, world, now) if placed.taken else []
 
     def secrets(self, app: A, world: World, now: datetime.datetime) -> list[Object]:
         """Return the app's Secrets: passwords of users, certificates, and what clients are given."""
@@ -91,6 +96,8 @@ class AppEngine(Generic[A]):
 
     def data_of(self, app: A, world: World) -> list[Object]:
         """The claims of all roles; of an adopted app none, since its volumes stay."""
+        if app.adoption is not None:
+            return []
         volumes = [(role.name, volume.name) for role in self.app_type.roles for volume in role.volumes]
         first = {f"{volume}-{names.role_name(app, role)}-" for role, volume in volumes}
         claims = world.all("PersistentVolumeClaim")
@@ -99,29 +106,44 @@ class AppEngine(Generic[A]):
     def keeps_data(self, app: A) -> bool:
         return bool(getattr(getattr(app, "volume", None), "on_delete", "keep") == "keep")
 
+    # What others set up
+
+    def place(self, app: A, world: World) -> PlacedApp[A]:
+        """Return the app with its ledger, and with the names of what it took over or is to take over."""
+        return place_app(self.app_type, app, world)
+
+    def found_sets(self, app: A, world: World) -> Sequence[str]:
+        """Return the names of the StatefulSets that others made and that are the app's, or are to be."""
+        return list_sets(self.app_type, app, world) if app.adoption is not None else ()
+
+    def as_known(self, placed: PlacedApp[A], observation: Observation[A]) -> Observation[A]:
+        """Return what was observed of an app, with what its members say of what was only read of them so far."""
+        return observation
+
+    def pending(self, observation: Observation[A]) -> Pending | None:
+        """Return what the engine brings with a later restart, beside what every adopted member gets with one."""
+        return None
+
     # Observation
 
     async def observe(self, app: A, world: World) -> Observation[A]:
         """Ask all members how they are, then those whose word counts who the members are: of each role."""
-        try:
-            ledger = ledger_in(app, world, names.labels(app))
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            blank = Observation(app, world, None, self._role(app, self.app_type.roles[0].name))
-            return self.judged(replace(blank, unreadable=f"{type(error).__name__}: {error}"))
-        client = await self.client(app, world)
-        recorded = {record.role for record in ledger.places.values()} if ledger is not None else set()
+        placed = self.place(app, world)
+        if placed.unreadable:
+            blank = Observation(app, world, None, self.role(app, self.app_type.roles[0].name))
+            return self.judged(replace(blank, unreadable=placed.unreadable))
+        client = None if placed.unfit else await self.client(placed.app, world)
+        recorded = {record.role for record in placed.ledger.places.values()} if placed.ledger is not None else set()
         roles = [role.name for role in self.app_type.roles if role.count(app) > 0 or role.name in recorded]
-        first, *others = [await self._observe_role(app, world, ledger, client, role) for role in roles]
-        return self.judged(replace(first, others=tuple(others)))
+        first, *others = [await self._observe_role(placed, world, client, role) for role in roles]
+        return self.judged(self.as_known(placed, replace(first, others=tuple(others))))
 
-    async def _observe_role(
-        self, app: A, world: World, ledger: Ledger | None, client: Any, role: str
-    ) -> Observation[A]:
-        blank = Observation(app, world, ledger, self._role(app, role))
+    async def _observe_role(self, placed: PlacedApp[A], world: World, client: Any, role: str) -> Observation[A]:
+        blank = Observation(placed.app, world, placed.ledger, self.role(placed.app, role), unfit=placed.unfit)
         return blank if self._half is None or client is None else await ask_members(self._half, client, blank)
 
-    def _role(self, app: A, name: str) -> RoleSpec:
-        """Where nobody asks members, nobody's agreement is waited for."""
+    def role(self, app: A, name: str) -> RoleSpec:
+        """Return what is known of a role. Where nobody asks members, nobody's agreement is waited for."""
         role = role_spec(self.app_type, app, name)
         return role if self._half is not None else replace(role, quorum="none")
 
@@ -161,6 +183,9 @@ class AppEngine(Generic[A]):
     def at_rest(self, observation: Observation[A]) -> Decision:
         """What is said of an app with nothing to do."""
         answers = self.answers(observation)
+        if observation.role.quorum == "majority" and self._half is not None and observation.leader is None:
+            # One led when the others were asked, and had handed over when it was asked itself.
+            return Decision(State.PROGRESSING, "Electing", "no member says that it leads: it changes now", (), 1.0)
         count, version = len(observation.healthy_pods), answers.running_version(observation) or ""
         leads = f", {observation.leader} leads" if observation.leader is not None else ""
         message = f"{count_noun(count, 'member')} of {answers.name} {version} in step{leads}"
@@ -191,6 +216,11 @@ class AppEngine(Generic[A]):
             last_backup=self.last_backup(observation, last_backup),
             conditions=(
                 *self.conditions(observation, last_backup),
+                *conditions(
+                    observation,
+                    self.pending(observation),
+                    reads_files=observation.app.adoption is not None and self.app_type.adoption_rules().reads_files,
+                ),
                 *describe_users(observation, answers),
                 *describe_settings(observation, answers),
                 *_rolled(observation),
@@ -217,7 +247,7 @@ class AppEngine(Generic[A]):
         image = image_in(observation, observation.world.pod(pod) or {})
         version = state.version if state is not None else None
         if observation.role.quorum == "none" and state is None and image:
-            version = self.app_type.version_in(image, self.images)
+            version = answers.version_of(observation, image)
         return MemberStatus(
             name=pod,
             id=observation.members.get(pod) or (state.member if state is not None else None) or None,

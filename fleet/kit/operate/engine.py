@@ -139,6 +139,9 @@ class Engine(Protocol[A, S]):
     def keys(self, app: A, world: World) -> Sequence[str]:
         """The names of the Secrets with its keys: asked for where no cache has them, so that none is made anew."""
 
+    def found_sets(self, app: A, world: World) -> Sequence[str]:
+        """The names of the StatefulSets that others made and that are the app's, or are to be: no cache has them."""
+
     async def observe(self, app: A, world: World) -> S: ...
 
     def attachments(self, seen: S) -> list[Object]:

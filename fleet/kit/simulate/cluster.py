@@ -107,6 +107,18 @@ class SimulatedCluster:
             self._note_write(present)
         return changed
 
+    def patch(self, found: Object, changes: Object) -> bool:
+        """Merge changes into the very object that was looked at; None removes a field. Return whether it changed."""
+        present = self._objects.get((found["kind"], found["metadata"]["name"]))
+        if present is None or present["metadata"]["uid"] != found["metadata"]["uid"]:
+            return False
+        before = _content(present)
+        _patch_values(present, changes)
+        changed = before != _content(present)
+        if changed:
+            self._note_write(present)
+        return changed
+
     def delete(self, found: Object) -> None:
         """Delete the very object that was looked at; nothing happens if it is gone or another one."""
         present = self._objects.get((found["kind"], found["metadata"]["name"]))
@@ -392,6 +404,19 @@ def _merge(present: Object, wanted: Object) -> None:
     for name, value in wanted.items():
         if present["kind"] == MOUNTED and isinstance(value, dict) and isinstance(present.get(name), dict):
             _merge_values(present[name], value)
+        else:
+            present[name] = copy.deepcopy(value)
+
+
+def _patch_values(present: Object, changes: Object) -> None:
+    for name, value in changes.items():
+        if value is None:
+            present.pop(name, None)
+        elif isinstance(value, dict):
+            inner = present.get(name)
+            if not isinstance(inner, dict):
+                present[name] = inner = {}
+            _patch_values(inner, value)
         else:
             present[name] = copy.deepcopy(value)
 

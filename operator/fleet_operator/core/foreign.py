@@ -1,38 +1,40 @@
-"""What others made and an app is to become, or became: its StatefulSet, with the pods, claims, ConfigMaps and Secrets
-that hang on it. Asked for with each pass, since it does not carry our labels and no cache has it. The same for every
+"""What others made and an app is to become, or became: its StatefulSets, with the pods, claims, ConfigMaps and Secrets
+that hang on them. Asked for with each pass, since it does not carry our labels and no cache has it. The same for every
 engine.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from fleet.kit.adoption.workload import references
 from fleet.kit.step import Object
 from fleet.kube.client.client import Client
 from fleet.kube.objects import ObjectScope, pages
-from fleet.model.app import App
 from fleet.objects.resource import Resource
 from fleet_operator.core import kinds
 
 
-async def foreign(client: Client, app: App) -> list[Object]:
-    """Nothing for an app that is made anew. AccessError where something of it may not be seen."""
-    if app.adoption is None:
+async def foreign(client: Client, namespace: str, names: Sequence[str]) -> list[Object]:
+    """Return the StatefulSets of these names with all that hangs on them; nothing of those that are not there.
+
+    Raise AccessError where something of it may not be seen.
+    """
+    sets = [found for name in names if (found := await _get(client, kinds.STATEFUL_SETS, namespace, name)) is not None]
+    if not sets:
         return []
-    name = app.adoption.stateful_set or app.name
-    found = await _get(client, kinds.STATEFUL_SETS, app.namespace, name)
-    if found is None:
-        return []
-    named = [
-        (resource, one)
+    named = {
+        (resource, one): None  # two StatefulSets may read the same
+        for found in sets
         for resource in (kinds.CONFIG_MAPS, kinds.SECRETS)
         for one in sorted(references(found["spec"]["template"], resource.kind))
-    ]
-    pods, claims = await asyncio.gather(_pods(client, found), _claims(client, found))
-    others = await asyncio.gather(*(_get(client, resource, app.namespace, one) for resource, one in named))
-    return [found, *pods, *claims, *(one for one in others if one is not None)]
+    }
+    pods = await asyncio.gather(*(_pods(client, found) for found in sets))
+    claims = await _claims(client, namespace, sets)
+    others = await asyncio.gather(*(_get(client, resource, namespace, one) for resource, one in named))
+    return [*sets, *(pod for some in pods for pod in some), *claims, *(one for one in others if one is not None)]
 
 
 def is_claim_of(found: Object, name: str) -> bool:
@@ -42,10 +44,9 @@ def is_claim_of(found: Object, name: str) -> bool:
     return number.isdecimal() and begin in [f"{template}-{found['metadata']['name']}" for template in templates]
 
 
-async def _claims(client: Client, found: Object) -> list[Object]:
-    scope = ObjectScope(kinds.CLAIMS, found["metadata"]["namespace"])
-    every = [claim async for page in pages(client, scope) for claim in page["items"]]
-    mine = [claim for claim in every if is_claim_of(found, claim["metadata"]["name"])]
+async def _claims(client: Client, namespace: str, sets: Sequence[Object]) -> list[Object]:
+    every = [claim async for page in pages(client, ObjectScope(kinds.CLAIMS, namespace)) for claim in page["items"]]
+    mine = [claim for claim in every if any(is_claim_of(found, claim["metadata"]["name"]) for found in sets)]
     return [{"apiVersion": "v1", "kind": "PersistentVolumeClaim", **claim} for claim in mine]
 
 

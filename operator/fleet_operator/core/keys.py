@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from fleet.kit.adoption.giveback import RELEASED
 from fleet.kit.step import Object
 from fleet.kube import objects
 from fleet.kube.runtime import Request
 from fleet.model.app import ADOPTION
 from fleet_operator.core import kinds
-from fleet_operator.core.ownership import RELEASED
 
 
 async def unseen(request: Request, names: Sequence[str], shown: Sequence[Object]) -> list[Object]:

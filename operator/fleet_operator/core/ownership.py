@@ -15,7 +15,6 @@ from fleet.names import OPERATOR
 from fleet_operator.core import kinds
 
 _CHANGED = "the object has been modified"  # in the server's words
-RELEASED = "fleet.dev/released"  # the annotation of what an app gave back: whose it was
 
 
 class NotOursError(ConflictError):

@@ -87,7 +87,7 @@ class Reconciler:
             manifest = await request.write.apply(engine.resource, with_finalizer(manifest, present=True))
         problem: FleetError | None = None
         try:
-            others = await foreign(request.client, app)
+            others = await foreign(request.client, app.namespace, engine.found_sets(app, self._world(request)))
             world = self._world(request, others)
             others += await unseen(request, engine.keys(app, world), world.all("Secret"))
             others += await waited_for(request.client, world)

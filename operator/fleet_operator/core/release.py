@@ -10,7 +10,8 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from fleet.kit.adoption.hold import FOUND, RETENTION, before, is_observed
+from fleet.kit.adoption.giveback import ORDER, list_metadata_changes, list_spec_changes
+from fleet.kit.adoption.hold import is_observed
 from fleet.kit.observe.world import is_leaving, when
 from fleet.kit.step import Object
 from fleet.kube.objects import drop_managers, get
@@ -20,21 +21,8 @@ from fleet.names import OPERATOR
 from fleet.objects.resource import Resource
 from fleet_operator.core import kinds
 from fleet_operator.core.outlive import patched
-from fleet_operator.core.ownership import RELEASED
 
-_ORDER = (
-    kinds.CRON_JOBS,
-    kinds.BUDGETS,
-    kinds.STATEFUL_SETS,
-    kinds.CLAIMS,
-    kinds.SERVICES,
-    kinds.SECRETS,
-    kinds.CONFIG_MAPS,
-)
-_MADE = ("ConfigMap", "Secret", "CronJob")  # for the app alone; should it be taken over again, they are of use
 ABANDONED = datetime.timedelta(hours=1)
-_LABELS = ("fleet.dev/app", "fleet.dev/kind")
-_BY_US = "app.kubernetes.io/managed-by"
 
 
 def is_asked(manifest: Object) -> bool:
@@ -64,7 +52,7 @@ async def taken_back(request: Request, resource: Resource, manifest: Object) -> 
 
 async def released(request: Request) -> bool:
     """Whether all of the app's objects are. Pods stay as they are: what they carry was in their template."""
-    for resource in _ORDER:
+    for resource in (kinds.BY_KIND[kind] for kind in ORDER):
         for found in request.owned(resource):
             if resource is kinds.STATEFUL_SETS and not await _as_before(request, found):
                 return False
@@ -74,22 +62,9 @@ async def released(request: Request) -> bool:
                 found,
                 lambda entry: entry.get("manager") == OPERATOR,
                 by=OPERATOR,
-                more=_unlabelled(found),
+                more=list_metadata_changes(found),
             )
     return True
-
-
-def _unlabelled(found: Object) -> dict[str, Any]:
-    labels = found["metadata"].get("labels") or {}
-    gone = [name for name in _LABELS if name in labels]
-    if labels.get(_BY_US) == OPERATOR:
-        gone.append(_BY_US)
-    patch: dict[str, Any] = {"labels": dict.fromkeys(gone)}
-    if found["kind"] in _MADE:
-        patch["annotations"] = {RELEASED: f"{labels.get('fleet.dev/kind')}/{labels.get('fleet.dev/app')}"}
-    elif noted := {FOUND, RETENTION} & set(found["metadata"].get("annotations") or {}):
-        patch["annotations"] = dict.fromkeys(sorted(noted))
-    return patch
 
 
 async def _as_before(request: Request, cached: Object) -> bool:
@@ -104,10 +79,6 @@ async def _as_before(request: Request, cached: Object) -> bool:
         return True
     if not is_observed(found):
         return False
-    wanted = {name: value for name, value in before(found).items() if value != found["spec"].get(name)}
-    if not wanted:
-        return True
-    if wanted.get("updateStrategy", {}).get("type") not in (None, "RollingUpdate"):
-        wanted["updateStrategy"] = {**wanted["updateStrategy"], "rollingUpdate": None}
-    await patched(request, kinds.STATEFUL_SETS, found, {"spec": wanted})
+    if wanted := list_spec_changes(found):
+        await patched(request, kinds.STATEFUL_SETS, found, {"spec": wanted})
     return True

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from fleet_operator.core import kinds
 from fleet_operator.core.keys import unseen
-from fleet_operator.core.ownership import RELEASED
 
 import fleet.kube.runtime as kube
 from fleet.apps.etcd.engine.engine import EtcdEngine
+from fleet.kit.adoption.giveback import RELEASED
 from fleet.kube.runtime.handlers import label
 from fleet.testing import Cluster
 from tests.kube.runtime.running import eventually, running

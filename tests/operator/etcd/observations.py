@@ -17,14 +17,19 @@ from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.engine.answers import etcd_answers
 from fleet.apps.etcd.engine.decide import concerns
 from fleet.apps.etcd.engine.engine import EtcdEngine
+from fleet.apps.etcd.engine.half import EtcdHalf
 from fleet.apps.etcd.engine.observe import EtcdObservation, make_observation, statuses_of
 from fleet.apps.etcd.engine.protocol import Alarm, AlarmKind, Member, MemberStatus
+from fleet.apps.etcd.engine.protocol import Etcd as Protocol
 from fleet.apps.etcd.engine.secrets import secrets
 from fleet.apps.etcd.files import FILE
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit import names as kit_names
+from fleet.kit.adoption.template import adopted_labels
 from fleet.kit.members import Ledger, MemberRecord
+from fleet.kit.observe.observation import ledger_in
 from fleet.kit.observe.world import Object, World
+from fleet.kit.operate.app_engine import ask_members
 from fleet.kit.order import decide
 from fleet.kit.step import Act, Apply, Decision, Delete, Revert, Step, Take
 from fleet.kit.workload.files import file_name, members_map, revision
@@ -44,6 +49,12 @@ def app(**spec: Any) -> Etcd:
 def decided(seen: EtcdObservation, images: Mapping[str, str] = IMAGES) -> Decision:
     """As the operator's core does it with what the engine gives it."""
     return decide(concerns(seen, etcd_answers(images)), EtcdEngine(images).at_rest(seen))
+
+
+async def observe(app: Etcd, world: World, client: Protocol) -> EtcdObservation:
+    """Ask every member how it is, and then one of a majority who the members are."""
+    ledger = ledger_in(app, world, adopted_labels(app))
+    return await ask_members(EtcdHalf(), client, make_observation(app, world, ledger))
 
 
 def before(seconds: float) -> str:

@@ -14,13 +14,13 @@ from fleet_operator.core.foreign import is_claim_of
 from fleet_operator.core.release import is_abandoned, is_asked
 
 from fleet.apps.etcd import Etcd
-from fleet.apps.etcd.engine.adoption import known, placed
+from fleet.apps.etcd.driver import DRIVER
+from fleet.apps.etcd.engine.adoption import known
 from fleet.apps.etcd.engine.observe import EtcdObservation, make_observation
 from fleet.apps.etcd.engine.protocol import Member, MemberStatus
 from fleet.kit.adoption.convergence import conditions
 from fleet.kit.adoption.hold import before
-from fleet.kit.adoption.template import adopted_labels
-from fleet.kit.observe.observation import ledger_in
+from fleet.kit.adoption.takeover import place_app
 from fleet.kit.observe.world import World
 from fleet.kit.step import Decision, Take
 from fleet.kit.workload.template import mark_of
@@ -80,13 +80,13 @@ class Found:
         ]
         pods = [self._pod(name) for name in self.pods]
         world = World.of([self.set, *pods, *others, *self.written], frozenset({"n"}), World({}).now)
-        made = placed(self.app, world)
+        made = place_app(DRIVER, self.app, world)
         answered = [name for name in self.pods if name not in self.silent]
         statuses = {} if made.unfit else {name: self._status(name) for name in answered}
         members = (*(self._member(name) for name in self.pods), *self.strangers) if statuses else None
         why = dict.fromkeys(self.silent, "no answer in 2 s")
-        ledger = ledger_in(made.app, world, adopted_labels(made.app))
-        return known(made, make_observation(made.app, made.world, ledger, statuses, silent=why, members=members))
+        seen = make_observation(made.app, world, made.ledger, statuses, silent=why, members=members)
+        return known(made, replace(seen, unfit=made.unfit))
 
     def decision(self) -> Decision:
         return decided(self.seen(), IMAGES)

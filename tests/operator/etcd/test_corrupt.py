@@ -17,12 +17,11 @@ import pytest
 
 from fleet.apps.etcd import names
 from fleet.apps.etcd.engine.act import act
-from fleet.apps.etcd.engine.half import observe
 from fleet.apps.etcd.engine.observe import EtcdObservation, members_of
 from fleet.apps.etcd.engine.protocol import Alarm, Etcd, Refused
 from fleet.kit.members import MemberRecord
 from fleet.kit.step import Act, NotYetError
-from tests.operator.etcd.observations import Drawing, app, decided, reobserved, said
+from tests.operator.etcd.observations import Drawing, app, decided, observe, reobserved, said
 from tests.operator.etcd.processes import VERSIONS, EtcdCluster, Process, leader, programs
 
 PODS = ("db-0", "db-1", "db-2")

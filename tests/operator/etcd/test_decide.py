@@ -12,12 +12,13 @@ import yaml
 
 from fleet import Volume
 from fleet.apps import Etcd
+from fleet.apps.etcd.engine.engine import EtcdEngine
 from fleet.apps.etcd.engine.protocol import Alarm, Member
 from fleet.apps.etcd.files import quota
 from fleet.kit.members import LEDGER, MemberRecord, founders, read
 from fleet.kit.step import Object, State
 from fleet.text import without_output
-from tests.operator.etcd.observations import CLUSTER, Drawing, app, applied, before, file, member_id
+from tests.operator.etcd.observations import CLUSTER, IMAGES, Drawing, app, applied, before, decided, file, member_id
 
 NO_DATA = '{"level":"fatal","msg":"discovery failed","error":"couldn\'t find local name \\"db-2\\" in the cluster"}'
 TORN = '{"level":"panic","msg":"failed to read WAL, cannot be repaired","error":"wal: crc mismatch"}'
@@ -644,3 +645,13 @@ def test_volumes_grow_and_never_shrink() -> None:
     claim = applied(grown.decision(), "PersistentVolumeClaim")
     assert (claim["metadata"]["name"], claim["spec"]["resources"]["requests"]["storage"]) == ("data-db-0", "10Gi")
     assert Drawing(app=app(storage="1Gi"), ran=app()).steps() == []
+
+
+def test_members_of_which_none_says_that_it_leads_are_not_called_ready() -> None:
+    """They were not asked at one instant: the one that led when the others answered had handed over by its own turn."""
+    seen = Drawing().seen()
+    assert decided(seen).state is State.OK
+    nobody = replace(seen, states={pod: replace(state, leads=False) for pod, state in seen.states.items()})
+    decision = decided(nobody)
+    assert (decision.state, decision.reason, decision.steps) == (State.PROGRESSING, "Electing", ())
+    assert EtcdEngine(IMAGES).report(nobody, None).leader is None

@@ -22,7 +22,6 @@ import pytest
 from fleet.apps.etcd import Etcd as App
 from fleet.apps.etcd import names, secured
 from fleet.apps.etcd.engine.act import act
-from fleet.apps.etcd.engine.half import observe
 from fleet.apps.etcd.engine.observe import EtcdObservation, members_of
 from fleet.apps.etcd.engine.protocol import Endpoint, Etcd, Refused, Unreachable
 from fleet.apps.etcd.files import common, file_of
@@ -33,6 +32,7 @@ from fleet.kit.observe.world import World
 from fleet.kit.step import Act, NotYetError
 from fleet.lab.programs import process
 from fleet.testing.traffic import MemberAddress
+from tests.operator.etcd.observations import observe
 from tests.operator.etcd.processes import VERSIONS, eventually, programs
 from tests.operator.etcd.traffic import EtcdTraffic
 from tests.operator.writer import Writer, lost

@@ -7,21 +7,12 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from fleet.apps.etcd import names
-from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.engine.observe import EtcdObservation, make_agreement, members_of
 from fleet.apps.etcd.engine.protocol import Member
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
-from fleet.kit.adoption.takeover import PlacedApp, place_app
-from fleet.kit.adoption.template import adopted_labels
+from fleet.kit.adoption.takeover import PlacedApp
 from fleet.kit.driver import Problem
-from fleet.kit.observe.observation import ledger_in
-from fleet.kit.observe.world import World
-
-
-def placed(app: Etcd, world: World) -> PlacedApp[Etcd]:
-    """Return an etcd with the names of what it took over or is to take over."""
-    return place_app(DRIVER.adoption_rules(), app, world, ledger_in(app, world, adopted_labels(app)))
 
 
 def known(placed: PlacedApp[Etcd], observation: EtcdObservation) -> EtcdObservation:
@@ -30,7 +21,7 @@ def known(placed: PlacedApp[Etcd], observation: EtcdObservation) -> EtcdObservat
     kept = names.layout(placed.app)
     members = members_of(observation)
     if placed.unfit or kept is None or placed.taken or members is None:
-        return replace(observation, unfit=placed.unfit)
+        return observation
     urls = _urls(observation, kept)
     if isinstance(urls, Problem):
         return replace(observation, unfit=urls)

@@ -11,14 +11,16 @@ from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.engine import adoption, encrypt
 from fleet.apps.etcd.engine.answers import OPERATOR, EtcdAnswers, etcd_answers
 from fleet.apps.etcd.engine.decide import concerns
-from fleet.apps.etcd.engine.half import EtcdHalf, observe
-from fleet.apps.etcd.engine.observe import EtcdObservation
+from fleet.apps.etcd.engine.half import EtcdHalf
+from fleet.apps.etcd.engine.observe import EtcdObservation, as_etcd
 from fleet.apps.etcd.engine.secrets import authorities, connection_as_found, names_of_keys, secrets
 from fleet.apps.etcd.spec import Etcd
-from fleet.kit.adoption.convergence import conditions
+from fleet.kit.adoption.convergence import Pending
+from fleet.kit.adoption.takeover import PlacedApp
 from fleet.kit.backup import stores
 from fleet.kit.backup.outcome import backed_up, newest
 from fleet.kit.backup.schedule import cron_job
+from fleet.kit.observe.observation import RoleSpec
 from fleet.kit.observe.world import World
 from fleet.kit.operate.app_engine import AppEngine, Conditions
 from fleet.kit.order import Concerns
@@ -35,26 +37,22 @@ class EtcdEngine(AppEngine[Etcd]):
         held = authorities(observation.app, observation.world) if names.certified(observation.app) else None
         return etcd_answers(self.images, held.trust if held else "")
 
-    def surroundings(self, app: Etcd, world: World, now: datetime.datetime) -> list[Object]:
-        if app.adoption is None:
-            return super().surroundings(app, world, now)
-        placed = adoption.placed(app, world)  # as others made them, but for what clients are given, and certificates
-        if placed.taken and names.certified(placed.app):
-            return secrets(placed.app, world, now)
-        return [connection_as_found(placed.app, world)] if placed.taken else []
-
     def secrets(self, app: Etcd, world: World, now: datetime.datetime) -> list[Object]:
-        return secrets(app, world, now)
+        if app.adoption is None or names.certified(app):
+            return secrets(app, world, now)
+        return [connection_as_found(app, world)]
 
     def keys(self, app: Etcd, world: World) -> tuple[str, ...]:
-        return names_of_keys(app if app.adoption is None else adoption.placed(app, world).app)
+        return names_of_keys(self.place(app, world).app)
 
-    async def observe(self, app: Etcd, world: World) -> EtcdObservation:
-        if app.adoption is None:
-            return self.judged(await observe(app, world, await self.client(app, world)))
-        placed = adoption.placed(app, world)
-        client = None if placed.unfit else await self.client(placed.app, placed.world)
-        return self.judged(adoption.known(placed, await observe(placed.app, placed.world, client)))
+    def role(self, app: Etcd, name: str) -> RoleSpec:
+        return as_etcd(super().role(app, name))
+
+    def as_known(self, placed: PlacedApp[Etcd], observation: EtcdObservation) -> EtcdObservation:
+        return adoption.known(placed, observation)
+
+    def pending(self, observation: EtcdObservation) -> Pending | None:
+        return encrypt.pending(observation)
 
     def attachments(self, observation: EtcdObservation) -> list[Object]:
         app, version = observation.app, observation.oldest_version
@@ -79,10 +77,7 @@ class EtcdEngine(AppEngine[Etcd]):
         return newest(observation.world.all("Pod"), known)
 
     def conditions(self, observation: EtcdObservation, last_backup: LastBackup | None) -> Conditions:
-        return (
-            *_backup_conditions(observation, last_backup),
-            *conditions(observation, encrypt.pending(observation)),
-        )
+        return _backup_conditions(observation, last_backup)
 
 
 def _backup_conditions(observation: EtcdObservation, known: LastBackup | None) -> tuple[tuple[str, str, str, str], ...]:

@@ -12,7 +12,6 @@ from fleet.apps.etcd.engine.observe import (
     EtcdObservation,
     endpoint,
     make_agreement,
-    make_observation,
     make_state,
     statuses_of,
 )
@@ -20,11 +19,9 @@ from fleet.apps.etcd.engine.protocol import Etcd as Protocol
 from fleet.apps.etcd.engine.protocol import Refused, Unreachable
 from fleet.apps.etcd.engine.secrets import authorities, certificates_as_found, own_pair
 from fleet.apps.etcd.spec import Etcd
-from fleet.kit.adoption.template import adopted_labels
 from fleet.kit.credentials.certificates import Pair, client_context, found_context
-from fleet.kit.observe.observation import Agreement, MemberState, Silence, ledger_in
+from fleet.kit.observe.observation import Agreement, MemberState, Silence
 from fleet.kit.observe.world import World
-from fleet.kit.operate.app_engine import ask_members
 from fleet.kit.operate.engine import Allowed, Connector, Done, Progress
 from fleet.kit.step import Act
 
@@ -82,13 +79,6 @@ class EtcdHalf:
     async def act(self, client: Protocol, observation: EtcdObservation, request: Act, allowed: Allowed) -> Progress:
         await act(client.guarded(allowed), observation, request)
         return Done()
-
-
-async def observe(app: Etcd, world: World, etcd: Protocol | None) -> EtcdObservation:
-    """Ask every member how it is, and then one of a majority who the members are: within a few seconds. `etcd` is None
-    while there are no credentials to ask with."""
-    blank = make_observation(app, world, ledger_in(app, world, adopted_labels(app)))
-    return blank if etcd is None else await ask_members(EtcdHalf(), etcd, blank)
 
 
 async def _open(make: Callable[[], ssl.SSLContext] | None) -> Protocol:

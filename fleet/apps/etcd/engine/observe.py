@@ -38,7 +38,7 @@ def make_observation(
         app,
         world,
         ledger,
-        _role(app),
+        as_etcd(role_spec(DRIVER, app)),
         {pod: make_state(status) for pod, status in (statuses or {}).items()},
         {pod: Silence(reason) for pod, reason in (silent or {}).items()},
         None if members is None else make_agreement(app, members),
@@ -75,9 +75,9 @@ def is_crowded(observation: EtcdObservation) -> bool:
     return any(status.db_size_in_use > limit for status in statuses_of(observation).values())
 
 
-def _role(app: Etcd) -> RoleSpec:
-    kept, role = names.layout(app), role_spec(DRIVER, app)
-    return replace(role, container=kept.container if kept is not None else role.container, tolerated_lag=BEHIND)
+def as_etcd(role: RoleSpec) -> RoleSpec:
+    """Return a role with what etcd alone knows of it."""
+    return replace(role, tolerated_lag=BEHIND)
 
 
 def make_state(status: MemberStatus) -> MemberState:
