@@ -62,7 +62,9 @@ class SyncHooks:
 
     async def judge(self, planned: list[Result]) -> list[Result]:
         """Return the results with an error where what is planned was not approved. May take its time; reads only."""
-        return planned if self.approval is None else await asyncio.to_thread(self.approval.judge, planned)
+        if not any(result.is_to_do for result in planned) or self.approval is None:
+            return planned
+        return await asyncio.to_thread(self.approval.judge, planned)
 
     def confirm(self, planned: Run) -> None:
         """Look at what is planned, before the first write; raise an error to prevent it."""

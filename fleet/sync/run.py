@@ -445,6 +445,8 @@ def _phase(result: Result) -> str:
 
 
 async def _define_kinds(client: Client, kinds: set[Kind]) -> FleetError | None:
+    if not kinds:
+        return None  # nothing that writes is loaded then
     try:
         await apply_definitions(client, kinds)
     except FleetError as problem:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from fleet.errors import FleetError
 from fleet.evaluate.result import ClusterData, Evaluation
@@ -20,6 +21,7 @@ from fleet.plan.inventory import Suspension
 from fleet.plan.selection import Selection
 from fleet.sync.commit import CommitHooks, CommitOptions
 from fleet.sync.options import SyncHooks, SyncOptions
+from fleet.sync.result import PlanApproval
 from fleet.sync.rollout.approvals import Approvals, read_approvals
 from fleet.sync.rollout.order import RolloutContext, unchanged_stacks, watched_stacks
 from fleet.sync.run import Run
@@ -57,10 +59,15 @@ class CommitRunHooks(ReadingHooks):
     def __init__(self, caller: CommitHooks, evaluated: EvaluatedRun, everything: Evaluation, run: SyncOptions) -> None:
         super().__init__(caller)
         self.evaluated = evaluated
+        self.everything = everything
         self.run = run
-        self.approval = caller.make_approval_check(evaluated.commit, everything)
         if evaluated.options.rollout and not evaluated.options.dry_run:
             self.rollout = make_rollout_context(evaluated, caller)
+
+    @cached_property
+    def approval(self) -> PlanApproval | None:  # type: ignore[override]
+        """The check of approvals; made, with all that it loads, only where something is to do."""
+        return self.caller.make_approval_check(self.evaluated.commit, self.everything)
 
     async def read_suspensions(self, stacks: Sequence[str]) -> Mapping[str, Suspension]:
         """Return the suspensions that hold everywhere, of clusters that the user left out of the run."""

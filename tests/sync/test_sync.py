@@ -75,6 +75,13 @@ def test_writes_need_no_general_client(repository: FleetRepository) -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=repository.root, check=False)
     assert done.returncode == 0
     assert repository.data(repository.clusters[0], "settings") == {"a": "1"}
+    code = "import sys; from fleet.cli import run; run(['sync']); print(*sys.modules)"
+    again = subprocess.run(
+        [sys.executable, "-c", code], cwd=repository.root, check=True, capture_output=True, text=True
+    )
+    loaded = set(again.stdout.splitlines()[-1].split())
+    assert "fleet.apply.inventory" in loaded
+    assert not loaded & {"fleet.apply.steps", "fleet.approval", "pydantic"}, "there is nothing to write, or to approve"
 
 
 def test_a_second_sync_of_a_commit_evaluates_nothing(
