@@ -23,11 +23,7 @@ def repository(
 ) -> Iterator[FleetRepository]:
     made = FleetRepository(tmp_path / "repository", clusters(2), capsys, monkeypatch, git_remote)
     yield made
-    for cluster in made.clusters:
-        cluster.kubectl("delete", "namespace", made.namespace, "--ignore-not-found", "--wait=false")
-        cluster.kubectl(
-            "-n", "fleet-system", "delete", "configmap", "-l", f"fleet.dev/inventory={made.stack}", "--ignore-not-found"
-        )
+    made.take_away()
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ import pytest
 import yaml
 
 from fleet.cli import run
+from fleet.errors import ResourceError
+from fleet.lab.cluster.api import Api, RequestRefusedError
 from fleet.testing import Cluster, GitRemote
 from fleet.testing.git import git
 
@@ -24,6 +26,14 @@ from fleet import Options
 def stack(cluster: fleet.Cluster) -> None:
 {body}
 """
+
+
+PATHS = {  # of what tests look at again and again
+    "configmap": "/api/v1/namespaces/{namespace}/configmaps",
+    "secret": "/api/v1/namespaces/{namespace}/secrets",
+    "deployment": "/apis/apps/v1/namespaces/{namespace}/deployments",
+    "namespace": "/api/v1/namespaces",
+}
 
 
 @dataclass
@@ -46,6 +56,7 @@ class FleetRepository:
     monkeypatch: pytest.MonkeyPatch
     remote: GitRemote
     stack: str = field(default_factory=lambda: f"s-{secrets.token_hex(4)}")
+    _apis: dict[str, Api] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.remote.clone(self.root)
@@ -97,6 +108,13 @@ class FleetRepository:
         return self.fleet("sync", "--timeout", "30s", *arguments)
 
     def get(self, cluster: Cluster, kind: str, name: str) -> dict[str, Any] | None:
+        """What a cluster has; None when it is not there."""
+        if kind in PATHS:
+            try:
+                return self._api(cluster).get(f"{PATHS[kind].format(namespace=self.namespace)}/{name}")
+            except RequestRefusedError as refused:
+                assert " 404 " in str(refused), refused
+                return None
         text = cluster.kubectl("-n", self.namespace, "get", kind, name, "-o", "json", "--ignore-not-found")
         found: dict[str, Any] | None = json.loads(text) if text.strip() else None
         return found
@@ -105,6 +123,31 @@ class FleetRepository:
         """The data of a ConfigMap; None when it is not there."""
         found = self.get(cluster, "configmap", name)
         return found.get("data", {}) if found else None
+
+    def take_away(self) -> None:
+        """Begin to delete the stack's namespace in each cluster, and delete the inventories that are left of it."""
+        for cluster in self.clusters:
+            try:
+                self._take_away(cluster)
+            except ResourceError:  # it is busy, or a test has broken it: kubectl has more patience
+                options = ("--ignore-not-found", "--wait=false")
+                cluster.kubectl("delete", "namespace", self.namespace, *options)
+                inventory = f"fleet.dev/inventory={self.stack}"
+                cluster.kubectl("-n", "fleet-system", "delete", "configmap", "-l", inventory, *options)
+
+    def _take_away(self, cluster: Cluster) -> None:
+        api, system = self._api(cluster), "fleet-system"
+        api.delete({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
+        selector = f"fleet.dev%2Finventory%3D{self.stack}"
+        for stored in api.get(f"{PATHS['configmap'].format(namespace=system)}?labelSelector={selector}")["items"]:
+            metadata = {"name": stored["metadata"]["name"], "namespace": system}
+            api.delete({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+
+    def _api(self, cluster: Cluster) -> Api:
+        """A connection that is kept: a kubectl each time would be a large part of many tests."""
+        if cluster.name not in self._apis:
+            self._apis[cluster.name] = cluster.lab.api(cluster.lab.spec.cluster(cluster.name))
+        return self._apis[cluster.name]
 
     def without(self, *names: str) -> Path:
         """A kubeconfig in which these clusters are at an address where nobody answers."""
