@@ -1,8 +1,9 @@
 """A new app type as a package, from the template beside this file: it works and passes its test as it is written.
 
-A directory of the template is a level: what the package answers, and so what the operator can do for its apps. In names
-and texts `@name@` stands for what the user calls the engine, `@Kind@` for the class and kind, `@package@` and
-`@module@` for the package, `@entry@` for its entry point, `@function@` for a stack, and `@version@` for this release.
+A directory of the template is a level: what the package answers, and so what the operator can do for its apps. It has
+what differs from the level before it. In names and texts `@name@` stands for what the user calls the engine, `@Kind@`
+for the class and kind, `@package@` and `@module@` for the package, `@entry@` for its entry point, `@function@` for a
+stack, and `@version@` for this release.
 """
 
 from __future__ import annotations
@@ -16,13 +17,9 @@ from fleet.names import GROUP
 from fleet.version import __version__
 
 TEMPLATE = Path(__file__).parent / "template"
+LEVELS = ("pods", "probed", "clustered")  # each with all that those before it have, unless it has its own
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 LONGEST = 40
-
-
-def list_levels() -> list[str]:
-    """Return the levels that a new type can begin with."""
-    return sorted(path.name for path in TEMPLATE.iterdir() if path.is_dir() and not path.name.startswith(("_", ".")))
 
 
 def write_app_type(name: str, directory: Path, level: str) -> tuple[str, ...]:
@@ -37,11 +34,9 @@ def write_app_type(name: str, directory: Path, level: str) -> tuple[str, ...]:
     words = _words(name)
     if is_app(GROUP, words["Kind"]):
         raise ConfigurationError(f"there is an app type {words['Kind']} already", hint="choose another name")
-    root = TEMPLATE / level
     files = {
-        _fill(path.relative_to(root).as_posix().removesuffix(".in"), words): _fill(path.read_text("utf-8"), words)
-        for path in sorted(root.rglob("*"))
-        if path.is_file() and "__pycache__" not in path.parts
+        _fill(name.removesuffix(".in"), words): _fill(path.read_text("utf-8"), words)
+        for name, path in _list_files(level).items()
     }
     if existing := [file for file in files if (directory / file).exists() or (directory / file).is_symlink()]:
         raise ConfigurationError(
@@ -53,6 +48,12 @@ def write_app_type(name: str, directory: Path, level: str) -> tuple[str, ...]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     return tuple(sorted(files))
+
+
+def _list_files(level: str) -> dict[str, Path]:
+    """Return the files of the template for a level, by their names in a package."""
+    roots = [TEMPLATE / known for known in LEVELS[: LEVELS.index(level) + 1]]
+    return {path.relative_to(root).as_posix(): path for root in roots for path in root.rglob("*") if path.is_file()}
 
 
 def package_of(name: str) -> str:

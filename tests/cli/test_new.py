@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fleet.apps.scaffold import LONGEST, TEMPLATE, list_levels
+from fleet.apps.scaffold import LEVELS, LONGEST, TEMPLATE
 from fleet.cli import run
 from fleet.cli.commands.new import app_type
 
-NAME = "my-queue"
+NAMES = {"pods": "my-queue", "probed": "my-counter", "clustered": "my-ledger"}
 
 
 def call(directory: Path, *command: str, packages: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -29,28 +29,51 @@ def call(directory: Path, *command: str, packages: Path | None = None) -> subpro
         check=False,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=400,
     )
 
 
 @pytest.fixture(scope="module")
-def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The sources of a new app type, and a directory in which it is installed as its author would."""
-    root = tmp_path_factory.mktemp("new")
-    made = call(root, "-m", "fleet", "new", "app-type", NAME)
-    assert made.returncode == 0, made.stderr
-    assert "fleet_my_queue/type.py" in made.stdout
-    options = ("--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "--quiet")
-    built = call(root, "-m", "pip", "install", *options, "--target", "installed", "./fleet-my-queue")
-    assert built.returncode == 0, built.stderr
-    return root / "fleet-my-queue", root / "installed"
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("new")
 
 
-def test_its_own_test_passes(packages: tuple[Path, Path]) -> None:
-    source, installed = packages
+def make(root: Path, level: str) -> tuple[Path, Path]:
+    """Return the sources of a new app type, and a directory in which it is installed as its author would."""
+    source, installed = root / f"fleet-{NAMES[level]}", root / f"installed-{level}"
+    if not installed.exists():
+        made = call(root, "-m", "fleet", "new", "app-type", NAMES[level], "--level", level)
+        assert made.returncode == 0, made.stderr
+        assert f"fleet_{function(level)}/type.py" in made.stdout
+        options = ("--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "--quiet")
+        built = call(root, "-m", "pip", "install", *options, "--target", str(installed), f"./{source.name}")
+        assert built.returncode == 0, built.stderr
+    return source, installed
+
+
+def function(level: str) -> str:
+    return NAMES[level].replace("-", "_")
+
+
+@pytest.fixture
+def packages(root: Path) -> tuple[Path, Path]:
+    return make(root, "pods")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_its_own_tests_pass(root: Path, level: str) -> None:
+    source, installed = make(root, level)
     tested = call(source, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", packages=installed)
     assert tested.returncode == 0, tested.stdout
-    assert "1 passed" in tested.stdout
+    assert " passed" in tested.stdout
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_type_checker_finds_nothing_in_it(root: Path, level: str) -> None:
+    source, installed = make(root, level)
+    options = ("--strict", "--cache-dir", str(root / "types"))
+    checked = call(source, "-m", "mypy", *options, f"fleet_{function(level)}", "tests", packages=installed)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_its_own_test_finds_what_is_wrong(packages: tuple[Path, Path], tmp_path: Path) -> None:
@@ -119,32 +142,44 @@ print("myqueues/status" in str(cluster_role()))
     assert rights == "True"
 
 
-def test_its_sample_stack_is_evaluated_where_the_package_is_installed(
-    packages: tuple[Path, Path], tmp_path: Path
-) -> None:
-    source, installed = packages
+@pytest.mark.parametrize("level", LEVELS)
+def test_its_sample_stack_is_evaluated_where_the_package_is_installed(root: Path, tmp_path: Path, level: str) -> None:
+    source, installed = make(root, level)
     (tmp_path / "clusters").mkdir()
     (tmp_path / "clusters" / "all.py").write_text('import fleet\n\nfleet.Cluster("dev")\n')
     (tmp_path / "stacks").mkdir()
-    sample = source / "example" / "stacks" / "my_queue.py"
-    (tmp_path / "stacks" / "my_queue.py").write_text(sample.read_text())
-    (tmp_path / "fleet.toml").write_text('[apps]\nrequire = ["fleet-my-queue==0.1.*"]\n')
+    sample = source / "example" / "stacks" / f"{function(level)}.py"
+    (tmp_path / "stacks" / sample.name).write_text(sample.read_text())
+    (tmp_path / "fleet.toml").write_text(f'[apps]\nrequire = ["fleet-{NAMES[level]}==0.1.*"]\n')
     checked = call(tmp_path, "-m", "fleet", "check", "-o", "json", packages=installed)
     assert checked.returncode == 0, checked.stderr + checked.stdout
-    assert [stack["name"] for stack in json.loads(checked.stdout)["stacks"]] == ["my-queue"]
+    assert [stack["name"] for stack in json.loads(checked.stdout)["stacks"]] == [NAMES[level]]
     without = call(tmp_path, "-m", "fleet", "check")
-    assert "fleet-my-queue==0.1.*, which is not installed" in without.stderr
+    assert f"fleet-{NAMES[level]}==0.1.*, which is not installed" in without.stderr
 
 
-def test_an_operator_looks_after_it(packages: tuple[Path, Path], tmp_path: Path) -> None:
-    _, installed = packages
+@pytest.mark.parametrize("level", LEVELS)
+def test_an_operator_looks_after_it(root: Path, tmp_path: Path, level: str) -> None:
+    _, installed = make(root, level)
+    kind = "".join(part.capitalize() for part in NAMES[level].split("-"))
     code = "from fleet_operator.run import describe_engines, engines; print(describe_engines(engines({})))"
     said = call(tmp_path, "-c", code, packages=installed)
     assert said.returncode == 0, said.stderr
-    assert json.loads(said.stdout)["MyQueue.fleet.dev"] == "0.1.0"
+    assert json.loads(said.stdout)[f"{kind}.fleet.dev"] == "0.1.0"
+    printed = call(tmp_path, "-m", "fleet", "crds", kind.lower(), packages=installed)
+    assert yaml.safe_load(printed.stdout)["spec"]["names"]["kind"] == kind
 
 
-@pytest.mark.parametrize("name", ["Nats", "1st", "my_queue", "a--b", "-a", "a-", "", "x" * (LONGEST + 1), "a/b", ".."])
+def test_stacks_and_plans_do_not_load_the_half_that_acts(root: Path, tmp_path: Path) -> None:
+    _, installed = make(root, "clustered")
+    code = "import sys, fleet_my_ledger; print([name for name in sys.modules if name.startswith('fleet_my_ledger.')])"
+    said = call(tmp_path, "-c", code, packages=installed)
+    assert said.stdout.strip() == "['fleet_my_ledger.spec', 'fleet_my_ledger.type']"
+
+
+@pytest.mark.parametrize(
+    "name", ["Ledgerd", "1st", "my_queue", "a--b", "-a", "a-", "", "x" * (LONGEST + 1), "a/b", ".."]
+)
 def test_what_cannot_be_a_name_is_refused(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["new", "app-type", "--", name, str(tmp_path / "made")]) != 0
     assert "cannot be the name of an app type" in capsys.readouterr().err
@@ -153,7 +188,7 @@ def test_what_cannot_be_a_name_is_refused(name: str, tmp_path: Path, capsys: pyt
 
 def test_nothing_is_overwritten_and_no_kind_is_made_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "README.md").write_text("mine")
-    assert run(["new", "app-type", "nats", str(tmp_path)]) != 0
+    assert run(["new", "app-type", "ledgerd", str(tmp_path)]) != 0
     assert "README.md already, and nothing is overwritten" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
     assert run(["new", "app-type", "etcd", str(tmp_path / "etcd")]) != 0
@@ -162,5 +197,6 @@ def test_nothing_is_overwritten_and_no_kind_is_made_twice(tmp_path: Path, capsys
 
 def test_the_command_offers_every_level_that_has_a_template() -> None:
     (level,) = [parameter for parameter in app_type.params if parameter.name == "level"]
-    assert list(level.type.choices) == list_levels()  # type: ignore[attr-defined]
+    assert list(level.type.choices) == list(LEVELS)  # type: ignore[attr-defined]
+    assert {path.name for path in TEMPLATE.iterdir()} == {*LEVELS}
     assert all(path.name.endswith((".in", "py.typed")) for path in TEMPLATE.rglob("*") if path.is_file())

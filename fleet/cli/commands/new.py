@@ -19,20 +19,23 @@ def new() -> None:
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path), required=False)
 @click.option(
     "--level",
-    type=click.Choice(["pods"]),
+    type=click.Choice(["pods", "probed", "clustered"]),
     default="pods",
     show_default=True,
-    help="What the type answers. pods: nothing; members are known by their readiness.",
+    help="What the type answers. pods: nothing; members are known by their readiness. probed: how each member is. "
+    "clustered: also who the members are, and how one joins and leaves.",
 )
 @output_option
 def app_type(name: str, directory: Path | None, level: str, form: str) -> None:
     """Write an app type called NAME as a package, into DIRECTORY (fleet-NAME, unless named).
 
     It has a spec, a declaration from which the operator's work follows, a test, a sample stack and a page that says
-    what to do next. It works as it is written. Nothing that exists is overwritten.
+    what to do next; from the level probed on also a client of a small protocol to replace by the engine's own, the half
+    that asks members with it, and members in memory for its tests. It works as it is written. Nothing that exists is
+    overwritten.
 
     \b
-    fleet new app-type nats && cd fleet-nats && pip install -e . && pytest
+    fleet new app-type ledgerd && cd fleet-ledgerd && pip install -e . && pytest
     """
     from fleet.apps.scaffold import package_of, write_app_type
 
