@@ -25,11 +25,13 @@ def _is_run(page: Path) -> bool:
 
 FROM_NOTHING = ("README.md", "docs/tutorial.md")  # pages that begin in an empty directory; others in a repository
 ON_REAL_NODES = "docs/tutorial-etcd.md"  # see test_real_nodes.py
+IN_ITS_OWN_PYTHON = "docs/tutorial-app-type.md"  # see test_tutorial_app_type.py
 WITH_THE_OPERATOR = ("docs/how-to/backup.md", "docs/how-to/connect.md", "docs/how-to/operate-etcd.md")  # there too
 TESTS_ON_REAL_NODES = ("docs/how-to/lab-images.md", "docs/how-to/lab-volumes.md")  # whose test is run there
 WITHOUT_A_CLUSTER = {  # pages whose stacks are for something else than clusters
     "docs/how-to/packages.md": "what is wrong with a lockfile",
     "docs/how-to/test-a-stack.md": "tests of stacks without a cluster",
+    "docs/tutorial-app-type.md": "an app type that is nowhere but there",
 }
 WITH_CLUSTERS = re.compile(r"fleet (sync|serve|agent|preview|cluster)\b")  # commands that do something with a stack
 TO_THE_END = "docs/tutorial.md"  # the page that takes the lab down
@@ -62,7 +64,11 @@ def terminal(desk: Desk, tmp_path: Path, request: pytest.FixtureRequest) -> Iter
 
 @pytest.mark.parametrize(
     "page",
-    [page for page in WITH_EXAMPLES if _is_run(page) and name(page) not in (ON_REAL_NODES, *WITH_THE_OPERATOR)],
+    [
+        page
+        for page in WITH_EXAMPLES
+        if _is_run(page) and name(page) not in (ON_REAL_NODES, IN_ITS_OWN_PYTHON, *WITH_THE_OPERATOR)
+    ],
     ids=name,
 )
 def test_the_examples_of_a_page_do_what_it_says(page: Path, terminal: Terminal) -> None:

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from docs.tools.reference import preview
+from docs.tools.reference.app_type import app_type
 from docs.tools.reference.command_line import command_line
 from docs.tools.reference.contracts import exit_codes, status_file
 from docs.tools.reference.faults import STUB_FILE, stub_text
@@ -33,6 +34,7 @@ def pages() -> dict[str, str]:
         "settings.md": settings(),
         "stacks.md": stacks(),
         "apps.md": apps(),
+        "app-type.md": app_type(),
         "testing.md": testing(),
         "custom-resources.md": custom_resources(),
         "exit-codes.md": exit_codes(),

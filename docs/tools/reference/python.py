@@ -132,7 +132,7 @@ def _class(cls: type, name: str, level: str) -> list[str]:
         parts += ["| attribute | type |", "|---|---|"]
         parts += [f"| `{one.name}` | `{cell(annotation(one.type))}` |" for one in fields(cls)]
         parts.append("")
-    rows = [*_methods(cls)]
+    rows = [*list_methods(cls)]
     if rows:
         parts += ["| also | |", "|---|---|", *rows, ""]
     return parts
@@ -170,7 +170,8 @@ def _field_texts(cls: type) -> dict[str, str]:
     return found
 
 
-def _methods(cls: type) -> Iterator[str]:
+def list_methods(cls: type) -> Iterator[str]:
+    """Yield a row for each method and property of a class that says what it is for."""
     for name, value in vars(cls).items():
         if name.startswith("_"):
             continue
