@@ -344,9 +344,15 @@ class AppType(Driver[A]):
 
     def validate(self, spec: A, previous: A | None = None) -> list[Problem]:
         problems = super().validate(spec, previous)
-        if previous is None or not spec.adoption or self.members(spec) <= self.members(previous):
+        if spec.adoption is None:
             return problems
-        if not self.adoption_rules().reads_files:
+        if getattr(getattr(spec, "volume", None), "on_delete", "keep") == "delete":
+            kept = "volumes of members that are taken over are kept when the app goes"
+            problems.append(Problem("volume.on_delete", kept, "leave it out, and delete the claims by hand"))
+        if getattr(spec, "restore_from", None) is not None:
+            problems.append(Problem("restore_from", "members that are taken over have their data", "leave it out"))
+        more = previous is not None and self.members(spec) > self.members(previous)
+        if previous is not None and more and not self.adoption_rules().reads_files:
             words = f"{spec.name} was set up by others, and what a further member of it would need is not known"
             problems.append(Problem("members", words, f"leave it at {self.members(previous)}"))
         return problems

@@ -21,9 +21,10 @@ from fleet.kit.operate.explain import describe_decision
 from fleet.kit.operate.record import list_classes, read_observation, write_observation
 from fleet.kit.order import Concern, diagnose
 from fleet.kit.step import Decision, State
+from fleet.model.app_settings import Volume
 from fleet.model.resource import Adopt
 from fleet.testing.adoption import AdoptionSubject, AdoptionTrial
-from tests.kit import pair
+from tests.kit import nats, pair
 from tests.kit.nats import NATS
 from tests.kit.pair import NODE
 from tests.kit.test_adoption import both, broker
@@ -183,6 +184,15 @@ def test_a_plan_says_that_there_will_be_no_further_member() -> None:
     assert PAIR.validate(fewer, before) == []
     made_by_fleet = pair.app()
     assert PAIR.validate(made_by_fleet.model_copy(update={"members": 4}), made_by_fleet) == []
+
+
+def test_volumes_of_others_that_go_with_the_app_are_refused() -> None:
+    trial = taken_broker()
+    app = NATS.app.from_manifest(trial.manifest)
+    assert NATS.validate(app) == []
+    goes = app.model_copy(update={"volume": Volume(on_delete="delete")})
+    assert [problem.field for problem in NATS.validate(goes)] == ["volume.on_delete"]
+    assert NATS.validate(nats.app(volume=Volume(on_delete="delete"))) == []
 
 
 def test_the_same_is_decided_from_a_record_of_it() -> None:

@@ -18,13 +18,8 @@ def unserved(app: Etcd) -> Iterator[Problem]:
 
 
 def _as_found(app: Etcd) -> Iterator[Problem]:
-    """Certificates and volumes of members that were taken over stay with whoever made them."""
+    """Certificates of members that were taken over stay with whoever made them."""
     renews = "certificates of members that are taken over are made and renewed by whoever did before"
     for field in ("authority", "lifetime"):
         if getattr(app.tls, field) != getattr(TLS(), field):
             yield Problem(f"tls.{field}", renews, "leave it out")
-    if app.volume.on_delete == "delete":
-        kept = "volumes of members that are taken over are kept when the app goes"
-        yield Problem("volume.on_delete", kept, "leave it out, and delete the claims by hand")
-    if app.restore_from is not None:
-        yield Problem("restore_from", "members that are taken over have their data", "leave it out")

@@ -170,7 +170,7 @@ def _candidate_data(candidate: Any) -> dict[str, Any]:
             for member in candidate.members
         ],
         "facts": dict(candidate.facts),
-        "stateful_sets": dict(candidate.stateful_sets),
+        "statefulSets": dict(candidate.stateful_sets),
         "kept": list(candidate.kept),
         "managers": list(candidate.managers),
         "spec": candidate.app.spec(),
