@@ -183,7 +183,7 @@ class AppEngine(Generic[A]):
     def at_rest(self, observation: Observation[A]) -> Decision:
         """What is said of an app with nothing to do."""
         answers = self.answers(observation)
-        if observation.role.quorum == "majority" and self._half is not None and observation.leader is None:
+        if observation.role.quorum == "majority" and "lead" in answers.acts and observation.leader is None:
             # One led when the others were asked, and had handed over when it was asked itself.
             return Decision(State.PROGRESSING, "Electing", "no member says that it leads: it changes now", (), 1.0)
         count, version = len(observation.healthy_pods), answers.running_version(observation) or ""
