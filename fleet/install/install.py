@@ -82,7 +82,8 @@ async def _refuse_others(client: Client, *, take_over: bool) -> None:
 
 def _role_keys() -> Iterator[Key]:
     everywhere, at_home = rights.cluster_role(), rights.lease_role()
-    for role in (rights.bind_role(everywhere), rights.bind_role(at_home), everywhere, at_home, rights.apps_role()):
+    bindings = (rights.bind_role(everywhere), rights.bind_role(at_home))
+    for role in (*bindings, everywhere, at_home, rights.apps_role(), rights.people_role()):
         yield Key.of(role)
     yield Key("", "ServiceAccount", SYSTEM, OPERATOR)
 

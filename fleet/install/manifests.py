@@ -63,6 +63,7 @@ def manifests(settings: InstallOptions) -> list[Manifest]:
         everywhere,
         rights.bind_role(everywhere),
         in_namespaces,
+        rights.people_role(),
         at_home,
         rights.bind_role(at_home),
         *([budget()] if settings.replicas > 1 else []),

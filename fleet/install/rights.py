@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.apps.registry import drivers
+from fleet.kit.operations.operation import RESOURCE as OPERATIONS
 from fleet.render.crd import definition
 from fleet.render.operator_rights import APPS_ROLE, OPERATOR, RBAC, SYSTEM
 
 Manifest = dict[str, Any]
+PEOPLE_ROLE = "fleet-operations"
 READ_VERBS = ("get", "list", "watch")
 WRITE_VERBS = (
     *READ_VERBS,
@@ -37,6 +39,8 @@ def cluster_role() -> Manifest:
             _rule(group, [f"{plural}/status" for plural in plurals], ("patch",))
             for group, plurals in plurals_by_group.items()
         ],
+        _rule(OPERATIONS.group, [OPERATIONS.plural], (*READ_VERBS, "delete")),  # those that have ended are forgotten
+        _rule(OPERATIONS.group, [f"{OPERATIONS.plural}/status"], ("patch",)),
         _rule("", ["nodes"], READ_VERBS),
         _rule(
             "", ["persistentvolumes"], ("get",)
@@ -62,6 +66,22 @@ def apps_role() -> Manifest:
         _rule("policy", ["poddisruptionbudgets"], WRITE_VERBS),
         _rule("batch", ["jobs", "cronjobs"], WRITE_VERBS),
         _rule("events.k8s.io", ["events"], ("create", "patch")),
+    )
+
+
+def people_role() -> Manifest:
+    """Return the role of people who may ask an app's operator for something, and read what becomes of it.
+
+    Nobody has it until a binding in a namespace says so.
+    """
+    plurals_by_group: dict[str, list[str]] = {}
+    for driver in drivers():
+        plurals_by_group.setdefault(driver.app.api_group, []).append(driver.resource.plural)
+    return _role(
+        "ClusterRole",
+        PEOPLE_ROLE,
+        _rule(OPERATIONS.group, [OPERATIONS.plural], (*READ_VERBS, "create")),
+        *[_rule(group, plurals, READ_VERBS) for group, plurals in plurals_by_group.items()],
     )
 
 

@@ -30,7 +30,8 @@ class Concern(Enum):
     LEAVING = auto()  # removals come to their end
     JOINING = auto()  # whoever is announced is let in
     TIDYING = auto()  # what is over is removed
-    VOLUMES = auto()  # and from here on only if all of the above is well
+    OPERATIONS = auto()  # and from here on only if all of the above is well: what people asked for once
+    VOLUMES = auto()
     CREDENTIALS = auto()  # members accept the passwords that users have, before members come or restart
     SETTINGS = auto()  # members take what they can while they run
     SCALE = auto()

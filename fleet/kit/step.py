@@ -75,7 +75,26 @@ class Take:
     note: str = ""
 
 
-Step = Apply | Delete | Act | Revert | Take
+@dataclass(frozen=True, slots=True)
+class Annotate:
+    """Set annotations of the app's own resource, as a person may who asks the operator for something."""
+
+    annotations: Mapping[str, str]
+    reason: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SetStatus:
+    """Write the status of the very object that was looked at: an answer to the person who made it."""
+
+    object: Object
+    status: Mapping[str, Any]
+    reason: str = ""
+    note: str = ""
+
+
+Step = Apply | Delete | Act | Revert | Take | Annotate | SetStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,15 @@ from pydantic.fields import FieldInfo
 
 from fleet.apps.registry import drivers
 from fleet.kit.driver import Driver
+from fleet.kit.operations.operation import RESOURCE as OPERATIONS
+from fleet.kit.operations.operation import OperationSpec, OperationStatus
 from fleet.kit.status import Status
 from fleet.model.app import ADOPTION, IDENTITY
 from fleet.model.base import IMMUTABLE, OF_NEW_APPS, VALIDATIONS, KeyedBy, Model, OneOf, Rule, field_docs
 from fleet.model.resource import Adopt
 from fleet.model.types import LONGEST_APP
 from fleet.names import VERSION
+from fleet.objects.resource import Resource
 
 _LEAF = ("type", "format", "enum", "pattern", "minimum", "maximum", "minLength", "maxLength", VALIDATIONS)
 
@@ -143,6 +146,13 @@ _COLUMNS = (  # name, type, path, and 1 for what only `-o wide` shows
     ("Endpoint", "string", ".status.endpoint", 1),
     ("Age", "date", ".metadata.creationTimestamp", 0),
 )
+_OPERATION_COLUMNS = (
+    ("Do", "string", ".spec.do", 0),
+    ("App", "string", ".spec.app.name", 0),
+    ("Phase", "string", ".status.phase", 0),
+    ("Message", "string", ".status.message", 0),
+    ("Age", "date", ".metadata.creationTimestamp", 0),
+)
 _NAME_RULE = {
     "rule": f"self.metadata.name.size() <= {LONGEST_APP} && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
     "message": f"the name must start with a letter, have no dots and at most {LONGEST_APP} characters: "
@@ -152,7 +162,8 @@ _NAME_RULE = {
 
 def definitions() -> dict[str, dict[str, Any]]:
     """Return every definition, by the name of the file that holds it in crds/."""
-    return {definition_file(driver): definition(driver) for driver in drivers()}
+    apps = {definition_file(driver): definition(driver) for driver in drivers()}
+    return {**apps, f"{OPERATIONS.group}_{OPERATIONS.plural}.yaml": operation_definition()}
 
 
 def definition_file(driver: Driver[Any]) -> str:
@@ -161,21 +172,49 @@ def definition_file(driver: Driver[Any]) -> str:
 
 
 def definition(driver: Driver[Any]) -> dict[str, Any]:
-    kind, plural, group = driver.app.kind(), driver.resource.plural, driver.app.api_group
+    return _definition(driver.resource, driver.meta.short_names, _COLUMNS, _root_schema(driver))
+
+
+def operation_definition() -> dict[str, Any]:
+    """Return the definition of what people ask of apps once."""
+    spec, status = model_schema(OperationSpec), model_schema(OperationStatus)
+    status["description"] = "How far it is: written by the operator."
+    schema = {
+        "type": "object",
+        "description": "What a person asks of an app once, such as a switchover. The operator does it when nothing "
+        "speaks against it, one at a time for each app.",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string", "description": f"Always {OPERATIONS.api_version}."},
+            "kind": {"type": "string", "description": f"Always {OPERATIONS.kind}."},
+            "metadata": {"type": "object"},
+            "spec": spec,
+            "status": status,
+        },
+    }
+    return _definition(OPERATIONS, (), _OPERATION_COLUMNS, schema)
+
+
+def _definition(
+    resource: Resource, short_names: Sequence[str], columns: Sequence[tuple[str, str, str, int]], schema: Schema
+) -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}", "labels": {"app.kubernetes.io/part-of": "fleet"}},
+        "metadata": {
+            "name": f"{resource.plural}.{resource.group}",
+            "labels": {"app.kubernetes.io/part-of": "fleet"},
+        },
         "spec": {
-            "group": group,
+            "group": resource.group,
             "scope": "Namespaced",
             "names": {
-                "kind": kind,
-                "listKind": f"{kind}List",
-                "plural": plural,
-                "singular": kind.lower(),
+                "kind": resource.kind,
+                "listKind": f"{resource.kind}List",
+                "plural": resource.plural,
+                "singular": resource.kind.lower(),
                 # Never an empty list: servers do not store one, and to apply the file again would be a conflict.
-                **({"shortNames": list(driver.meta.short_names)} if driver.meta.short_names else {}),
+                **({"shortNames": list(short_names)} if short_names else {}),
                 "categories": ["fleet"],
             },
             "versions": [
@@ -184,8 +223,8 @@ def definition(driver: Driver[Any]) -> dict[str, Any]:
                     "served": True,
                     "storage": True,
                     "subresources": {"status": {}},
-                    "additionalPrinterColumns": [_printer_column(*column) for column in _COLUMNS],
-                    "schema": {"openAPIV3Schema": _root_schema(driver)},
+                    "additionalPrinterColumns": [_printer_column(*column) for column in columns],
+                    "schema": {"openAPIV3Schema": schema},
                 }
             ],
         },

@@ -18,6 +18,7 @@ from fleet.kube.runtime.handlers import generation_changed, label
 from fleet.names import APP_TYPES, GROUP
 from fleet_operator.core import kinds
 from fleet_operator.core.explain import is_question
+from fleet_operator.core.operations import operated_app
 from fleet_operator.core.reconcile import Reconciler
 
 NAME = "fleet-operator"
@@ -90,11 +91,12 @@ def _controller(engine: Engine[Any, Any], reconciler: Reconciler, namespace: str
     ours = {"fleet.dev/kind": kind}  # on all that we make, and on what we took over
     children = tuple(Watch(resource, label("fleet.dev/app"), labels=ours) for resource in kinds.CHILDREN)
     nodes = Watch(kinds.NODES, lambda node: (), when=lambda change: False)
+    asked = Watch(kinds.OPERATIONS, operated_app(kind, group), when=generation_changed, optional=True)
     return Controller(
         kind.lower() if group == GROUP else f"{kind.lower()}.{group}",
         engine.resource,
         reconciler,
-        watches=(*children, nodes),
+        watches=(*children, nodes, asked),
         when=lambda change: generation_changed(change) or is_question(change),
         namespace=namespace,
         per_namespace=True,

@@ -79,6 +79,21 @@ def test_the_operator_may_see_and_report_on_apps_everywhere() -> None:
     assert {"get"} == allowed(rights.apps_role(), kinds.REVISIONS)
 
 
+def test_the_operator_reads_what_people_ask_answers_it_and_forgets_it() -> None:
+    everywhere = rights.cluster_role()
+    assert allowed(everywhere, kinds.OPERATIONS) == {"get", "list", "watch", "delete"}
+    assert allowed(everywhere, kinds.OPERATIONS, "status") == {"patch"}
+
+
+def test_people_may_ask_and_look_and_nothing_else() -> None:
+    role = rights.people_role()
+    assert allowed(role, kinds.OPERATIONS) == {"create", "get", "list", "watch"}
+    asked_about = {resource for rule in role["rules"] for resource in rule["resources"]}
+    assert asked_about == {"operations", *(engine.resource.plural for engine in engines({}))}
+    for engine in engines({}):
+        assert allowed(role, engine.resource) == {"get", "list", "watch"}
+
+
 def test_names_are_those_that_the_operator_itself_uses() -> None:
     assert (names.OPERATOR, names.SYSTEM) == (NAME, SYSTEM)
     lease = next(rule for rule in rights.lease_role()["rules"] if "update" in rule["verbs"])

@@ -57,10 +57,10 @@ def crds(kinds: tuple[str, ...], write: Path | None, check: Path | None, form: s
 
 def _print_definitions(kinds: tuple[str, ...], form: str) -> None:
     from fleet.apps.registry import load_drivers
-    from fleet.render.crd import crd_yaml, definition
+    from fleet.render.crd import crd_yaml, definition, operation_definition
 
     usable, errors = load_drivers()
-    selected = _select([definition(driver) for driver in usable], kinds, errors)
+    selected = _select([*(definition(driver) for driver in usable), operation_definition()], kinds, errors)
     if form == "json":
         click.echo(format_json({"apiVersion": "v1", "kind": "List", "items": selected}))
     else:

@@ -18,10 +18,15 @@ A = TypeVar("A", bound=App)
 
 
 def scale_in(observation: Observation[A], answers: Answers[A]) -> Decision | None:
-    """Take out the highest member that git does not want any more; None when there is none."""
+    """Take out the highest member that git does not want any more; None when there is none.
+
+    The last one with a vote stays until another one has it: while a member that stays is replaced, it is off the list.
+    """
     pods = {*observation.members, *observation.pods, *observation.records}
     leaving = max((number for number in map(names.ordinal, pods) if number >= observation.role.count), default=None)
-    return _remove(observation, answers, observation.pod(leaving)) if leaving is not None else None
+    if leaving is None or (observation.role.count and observation.voters == [observation.pod(leaving)]):
+        return None
+    return _remove(observation, answers, observation.pod(leaving))
 
 
 def _remove(observation: Observation[A], answers: Answers[A], pod: str) -> Decision:

@@ -11,7 +11,7 @@ from fleet.kit.decide.health import find_lost_volume
 from fleet.kit.decide.join import mark_spoiled
 from fleet.kit.observe.answers import Answers
 from fleet.kit.observe.observation import Observation
-from fleet.kit.step import Act, Decision, State, blocked, step
+from fleet.kit.step import Act, Decision, State, Step, blocked, step
 from fleet.model.app import App
 
 A = TypeVar("A", bound=App)
@@ -28,18 +28,22 @@ def replace_member(observation: Observation[A], answers: Answers[A]) -> Decision
         reason = find_corrupt(observation, answers, pod)
         if reason is None or not _is_the_member_that_was(observation, pod):
             continue
-        if not _can_be_replaced(observation, answers, pod):
+        if not can_be_replaced(observation, answers, pod):
             return blocked("CannotReplace", f"{pod} must be replaced ({reason}), but the others are no majority")
-        note = f"{pod} is replaced: {reason}"
-        if observation.role.joining != "announced" and not observation.records[pod].spoiled:
-            # Noted before it is taken out: it may come back by itself, and then nothing says what its data is worth
-            marked = mark_spoiled(observation, answers, pod, f"is replaced: {reason}")
-            return step(State.DEGRADED, "Replacing", note, marked)
-        if pod not in observation.members or "drain" not in answers.acts:
-            continue  # it comes back as a new one
-        drain = Act("drain", {"member": observation.members[pod], "pod": pod}, "MemberReplaced", note)
-        return step(State.DEGRADED, "Replacing", note, drain)
+        if (taken_out := replacement(observation, answers, pod, reason)) is not None:
+            return step(State.DEGRADED, "Replacing", f"{pod} is replaced: {reason}", taken_out)
     return None
+
+
+def replacement(observation: Observation[A], answers: Answers[A], pod: str, reason: str) -> Step | None:
+    """Return the step that takes a member out so that it comes back as a new one; None if it is out already."""
+    if observation.role.joining != "announced" and not observation.records[pod].spoiled:
+        # Noted before it is taken out: it may come back by itself, and then nothing says what its data is worth
+        return mark_spoiled(observation, answers, pod, f"is replaced: {reason}")
+    if pod not in observation.members or "drain" not in answers.acts:
+        return None  # it comes back as a new one
+    drain = {"member": observation.members[pod], "pod": pod}
+    return Act("drain", drain, "MemberReplaced", f"{pod} is replaced: {reason}")
 
 
 def _is_the_member_that_was(observation: Observation[A], pod: str) -> bool:
@@ -53,7 +57,7 @@ def _is_the_member_that_was(observation: Observation[A], pod: str) -> bool:
     return agreement.members[pod] == record.member
 
 
-def _can_be_replaced(observation: Observation[A], answers: Answers[A], pod: str) -> bool:
+def can_be_replaced(observation: Observation[A], answers: Answers[A], pod: str) -> bool:
     """Tell whether the others go on without it. Those that are to be replaced themselves count for nothing.
 
     While engines call every member unhealthy for one of them, and kubelets all pods unready for it, what members say of

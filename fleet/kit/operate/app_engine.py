@@ -24,10 +24,11 @@ from fleet.kit.observe.answers import Answers, Images, image_in, images_of
 from fleet.kit.observe.observation import MemberState, Observation, RoleSpec, Silence, in_order, role_spec
 from fleet.kit.observe.world import World
 from fleet.kit.operate.engine import ActingHalf, Allowed, Report, require_progress
+from fleet.kit.operations.decide import operate, report
 from fleet.kit.order import Concern, Concerns, Look
 from fleet.kit.permissions import DEFAULT, Permissions
 from fleet.kit.status import LastBackup, MemberStatus
-from fleet.kit.step import Act, Decision, Object, State, blocked
+from fleet.kit.step import Act, Decision, Object, State, Step, blocked
 from fleet.kit.workload import pods
 from fleet.model.app import ROLL, App
 from fleet.text import count_noun
@@ -162,6 +163,7 @@ class AppEngine(Generic[A]):
         for role in observation.roles:
             for concern, further in self.role_concerns(role).items():
                 looks[concern] = (*looks.get(concern, ()), *further)
+        looks[Concern.OPERATIONS] = (lambda: operate(observation, self.answers(observation)),)
         if not (problems := observation.barred_fields("image")):
             return looks
         refused = blocked("NotAllowed", "; ".join(map(str, problems)))
@@ -190,6 +192,12 @@ class AppEngine(Generic[A]):
         leads = f", {observation.leader} leads" if observation.leader is not None else ""
         message = f"{count_noun(count, 'member')} of {answers.name} {version} in step{leads}"
         return Decision(State.OK, "Healthy", message, (), SETTLED_SECONDS)
+
+    def answer_operations(
+        self, observation: Observation[A], concern: Concern | None, decision: Decision
+    ) -> tuple[Step, ...]:
+        """Return what people are told who asked for something."""
+        return report(observation, self.answers(observation), concern, decision)
 
     async def act(self, observation: Observation[A], act: Act, allowed: Allowed) -> None:
         client = await self.client(observation.app, observation.world)

@@ -19,9 +19,9 @@ from typing import Any, Generic, Protocol, TypeVar
 from fleet.errors import ResourceError
 from fleet.kit.observe.observation import Agreement, MemberState, Observation, Silence
 from fleet.kit.observe.world import World
-from fleet.kit.order import Concerns
+from fleet.kit.order import Concern, Concerns
 from fleet.kit.status import LastBackup, MemberStatus
-from fleet.kit.step import Act, Decision, NotYetError, Object
+from fleet.kit.step import Act, Decision, NotYetError, Object, Step
 from fleet.model.app import App
 from fleet.objects.resource import Resource
 
@@ -102,6 +102,7 @@ class ActingHalf(Protocol[A, T]):
         vote       give a member that has caught up its vote
         drain      take a member off the list, or empty it, before its pod goes for good
         forget     have the others forget a member whose pod is gone
+        defragment have the member of `pod` give back the space that is free in its files
         lead       have the member of `pod` lead; engines that choose themselves take it for a wish
         seed       have the member of `pod` begin the cluster, once (bootstrap="seed")
         user       have every member accept the passwords with the marks `accept` for `user`, beside those that it has
@@ -152,6 +153,9 @@ class Engine(Protocol[A, S]):
 
     def at_rest(self, seen: S) -> Decision:
         """What it says of an app with nothing to do."""
+
+    def answer_operations(self, seen: S, concern: Concern | None, decision: Decision) -> tuple[Step, ...]:
+        """What people are told who asked for something, beside what was decided about which concern."""
 
     async def act(self, seen: S, act: Act, allowed: Allowed) -> None:
         """`allowed` raises when another process may lead by now: to be asked with every request that goes out."""

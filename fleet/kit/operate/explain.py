@@ -12,7 +12,7 @@ from fleet.kit.decide.health import describe
 from fleet.kit.observe.observation import Observation, in_order
 from fleet.kit.operate.record import mark_content
 from fleet.kit.order import Concern
-from fleet.kit.step import Act, Apply, Decision, Delete, Revert, State, Step, Take
+from fleet.kit.step import Act, Annotate, Apply, Decision, Delete, Revert, SetStatus, State, Step, Take
 
 ABOUT = {
     Concern.ADOPTION: "taking over what runs already",
@@ -29,6 +29,7 @@ ABOUT = {
     Concern.LEAVING: "members that leave",
     Concern.JOINING: "members that join",
     Concern.TIDYING: "what is left over",
+    Concern.OPERATIONS: "what people asked for",
     Concern.VOLUMES: "the size of volumes",
     Concern.CREDENTIALS: "the users of members and their passwords",
     Concern.SETTINGS: "settings that members take while they run",
@@ -74,6 +75,15 @@ def describe_step(step: Step) -> dict[str, Any]:
         case Act(what=what, arguments=arguments):
             named = [str(arguments[name]) for name in PUBLIC_ARGUMENTS if name in arguments]
             return {"verb": "ask", "object": " ".join([what, *named]), "mark": "", **more}
+        case Annotate(annotations=annotations):
+            return {
+                "verb": "annotate",
+                "object": " ".join(annotations),
+                "mark": mark_content(dict(annotations)),
+                **more,
+            }
+        case SetStatus(object=found, status=status):
+            return {"verb": "report", "object": _name(found), "mark": str(status.get("phase", "")), **more}
 
 
 def describe_decision(decision: Decision) -> dict[str, Any]:

@@ -119,6 +119,14 @@ class SimulatedCluster:
             self._note_write(present)
         return changed
 
+    def set_status(self, found: Object, status: Mapping[str, Any]) -> bool:
+        """Write the status of the very object that was looked at; return whether anything changed."""
+        present = self._objects.get((found["kind"], found["metadata"]["name"]))
+        if present is None or present["metadata"]["uid"] != found["metadata"]["uid"] or present["status"] == status:
+            return False
+        present["status"] = copy.deepcopy(dict(status))
+        return True
+
     def delete(self, found: Object) -> None:
         """Delete the very object that was looked at; nothing happens if it is gone or another one."""
         present = self._objects.get((found["kind"], found["metadata"]["name"]))

@@ -38,6 +38,7 @@ class Watch:
     when: Predicate = always
     labels: Mapping[str, str] = field(default_factory=dict)
     indexes: Mapping[str, Index] = field(default_factory=dict)  # for `request.cache(resource).by(name, value)`
+    optional: bool = False  # of what is in a namespace: passes go on without it, and its cache raises meanwhile
 
 
 class NoRightsError(AccessError):
@@ -68,9 +69,16 @@ class NotSeenError(ResourceError):
 class View:
     """Caches for the passes of one namespace, or of all."""
 
-    def __init__(self, namespace: str, followers: Mapping[Resource, Informer], opened: float | None = None) -> None:
+    def __init__(
+        self,
+        namespace: str,
+        followers: Mapping[Resource, Informer],
+        opened: float | None = None,
+        optional: frozenset[Resource] = frozenset(),
+    ) -> None:
         self.namespace = namespace
         self.followers = followers
+        self.optional = optional  # kinds that nothing waits for
         self.caches = [follower.cache for follower in followers.values()]
         self.passes = 0  # under way
         self.last_blocked: str | None = None  # the last `blocked` that passes knew; None before the first
@@ -98,7 +106,8 @@ class View:
         return self._problem(missing) if missing else None
 
     def _missing(self, now: float) -> list[Informer]:
-        return [follower for follower in self.followers.values() if not _reliable(follower, now)]
+        needed = (follower for resource, follower in self.followers.items() if resource not in self.optional)
+        return [follower for follower in needed if not _reliable(follower, now)]
 
     def _problem(self, missing: list[Informer]) -> FleetError:
         denied = [follower for follower in missing if isinstance(follower.problem, AccessError)]
@@ -196,9 +205,12 @@ class Views:
         undo = self._undo[namespace] = []
         budget = MemoryBudget(lambda: len(self._own.by(NAMESPACE, namespace)))
         for watch in self._local:
-            follower = followers[watch.resource] = self._following.use(watch.resource, namespace, watch.labels, budget)
+            # What others may make any number of takes nothing of what is needed
+            share = MemoryBudget(lambda: 0) if watch.optional else budget
+            follower = followers[watch.resource] = self._following.use(watch.resource, namespace, watch.labels, share)
             undo.append(self._attach(watch, follower.cache))
-        view = self._views[namespace] = View(namespace, followers)
+        optional = frozenset(watch.resource for watch in self._local if watch.optional)
+        view = self._views[namespace] = View(namespace, followers, optional=optional)
 
         def turn() -> None:
             self._wake_if_changed(view)

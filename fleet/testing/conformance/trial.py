@@ -8,16 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.errors import ConflictError
 from fleet.kit.observe.world import World
 from fleet.kit.operate.engine import Engine
-from fleet.kit.order import decide
+from fleet.kit.order import diagnose
 from fleet.kit.simulate.cluster import Object, SimulatedCluster
-from fleet.kit.step import Act, Apply, Decision, Delete, NotYetError, Revert, State, Step, Take
+from fleet.kit.step import (
+    Act,
+    Annotate,
+    Apply,
+    Decision,
+    Delete,
+    NotYetError,
+    Revert,
+    SetStatus,
+    State,
+    Step,
+    Take,
+)
 from fleet.kit.workload.stateful_set import changed
 
 ENOUGH = 400  # reconciles until an operation that has not ended never will
@@ -91,10 +103,10 @@ class Trial:
         seen = await engine.observe(app, world if self.stale else self.cluster.world())
         for manifest in engine.attachments(seen):
             self._apply(manifest, world)
-        decision = decide(engine.concerns(seen), engine.at_rest(seen))
+        concern, decision = diagnose(engine.concerns(seen), engine.at_rest(seen))
         self.decisions.append(decision)
         try:
-            for step in decision.steps:
+            for step in (*engine.answer_operations(seen, concern, decision), *decision.steps):
                 await self._carry_out(seen, step, world)
         except (NotYetError, ConflictError):  # the next reconcile looks again
             pass
@@ -120,9 +132,22 @@ class Trial:
                 if manifest is not None:
                     own = {**manifest["metadata"], "uid": found["metadata"]["uid"]}
                     self._apply({**manifest, "metadata": own})
+            case Annotate(annotations=annotations):
+                self._annotate(annotations)
+            case SetStatus(object=found, status=status):
+                if self.cluster.set_status(found, status):
+                    self._moved(f"status {found['kind']} {found['metadata']['name']}")
             case Act():
                 await self._engine.act(seen, step, lambda: None)
                 self._moved(f"act {step.what}")
+
+    def _annotate(self, annotations: Mapping[str, str]) -> None:
+        """Annotate the custom resource, which leaves its generation as it is."""
+        own = self.manifest["metadata"]
+        if own.get("annotations", {}) | dict(annotations) != own.get("annotations"):
+            self.manifest = copy.deepcopy(self.manifest)
+            self.manifest["metadata"]["annotations"] = {**own.get("annotations", {}), **annotations}
+            self._moved(f"annotate {' '.join(annotations)}")
 
     def _apply(self, manifest: Object, world: World | None = None) -> None:
         kind, name = manifest["kind"], manifest["metadata"]["name"]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from fleet.errors import ConflictError, FleetError, ResourceError
 from fleet.kit.operate.engine import Engine
-from fleet.kit.step import Act, Apply, Delete, Object, Revert, Step, Take
+from fleet.kit.step import Act, Annotate, Apply, Delete, Object, Revert, SetStatus, Step, Take
 from fleet.kit.workload.stateful_set import changed
 from fleet.kube import objects
-from fleet.kube.client.errors import OverloadedError, UnansweredError, UnreachableError
+from fleet.kube.client.errors import OverloadedError, UnansweredError, UnreachableError, error_text
 from fleet.kube.runtime import Request
-from fleet.objects.resource import NEVER
+from fleet.objects.resource import NEVER, Resource
 from fleet_operator.core import kinds
 from fleet_operator.core.keys import given_back
 from fleet_operator.core.ownership import NotOursError, taken
@@ -31,6 +31,10 @@ async def execute(request: Request, engine: Engine[Any, Any], seen: Any, steps: 
                 await _revert(request, found)
             case Take():
                 await taken(request, step)
+            case Annotate(annotations=annotations):
+                await _annotate(request, engine.resource, annotations)
+            case SetStatus(object=found, status=status):
+                await request.write.status(kinds.of(found), found, dict(status))
             case Act():
                 await engine.act(seen, step, partial(request.client.guard.check, step.what, str(request.name)))
         if step.reason:
@@ -38,7 +42,18 @@ async def execute(request: Request, engine: Engine[Any, Any], seen: Any, steps: 
 
 
 APP = "fleet.dev/app"  # the label that says whose an object is
-WARNINGS = frozenset({"RollFailed", "RollingBack", "NoSpace", "MemberReplaced", "ForcingQuorum"})
+ROLL_MANAGER = "fleet-roll"  # the field manager of the word that asks for a roll, also of earlier releases
+WARNINGS = frozenset(
+    {
+        "RollFailed",
+        "RollingBack",
+        "NoSpace",
+        "MemberReplaced",
+        "ForcingQuorum",
+        "OperationFailed",
+        "OperationRefused",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +131,24 @@ async def apply(request: Request, manifest: Object) -> None:
             f"{resource.kind} {own['name']} exists and is not of this app; it is managed by {managers}",
             hint="delete or rename it, or give the app another name",
         ) from problem
+
+
+async def _annotate(request: Request, resource: Resource, annotations: Mapping[str, str]) -> None:
+    """Annotate the app's own resource, as a field manager that has nothing but these."""
+    live = request.object
+    if live is None:
+        raise ConflictError(f"{resource.kind} {request.name} is gone")
+    own = {name: live["metadata"][name] for name in ("name", "namespace")}
+    manifest = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {**own, "annotations": dict(annotations)},
+    }
+    answer = await objects.apply(
+        request.client, resource, manifest, force=True, manager=ROLL_MANAGER, uid=live["metadata"]["uid"]
+    )
+    if answer.status >= 300:
+        raise ConflictError(f"{resource.kind} {request.name} changed meanwhile: {error_text(answer.body)}")
 
 
 def _ours(found: Object, wanted: dict[str, Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fleet.kit.operations.operation import RESOURCE
 from fleet.objects.resource import Resource
 
 SERVICES = Resource("", "v1", "Service", "services", True)
@@ -14,11 +15,12 @@ REVISIONS = Resource("apps", "v1", "ControllerRevision", "controllerrevisions", 
 BUDGETS = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True)
 JOBS = Resource("batch", "v1", "Job", "jobs", True)
 CRON_JOBS = Resource("batch", "v1", "CronJob", "cronjobs", True)
+OPERATIONS = RESOURCE
 NODES = Resource("", "v1", "Node", "nodes", False)
 VOLUMES = Resource("", "v1", "PersistentVolume", "persistentvolumes", False)
 
 CHILDREN = (SERVICES, CONFIG_MAPS, SECRETS, CLAIMS, PODS, STATEFUL_SETS, BUDGETS, JOBS, CRON_JOBS)
-BY_KIND = {resource.kind: resource for resource in (*CHILDREN, REVISIONS, NODES)}
+BY_KIND = {resource.kind: resource for resource in (*CHILDREN, REVISIONS, NODES, OPERATIONS)}
 
 
 def of(found: dict[str, object]) -> Resource:

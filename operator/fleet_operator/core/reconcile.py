@@ -12,7 +12,7 @@ from fleet.errors import AccessError, ConfigurationError, FleetError
 from fleet.kit.observe.world import World, is_leaving, when
 from fleet.kit.operate.engine import Engine, Report
 from fleet.kit.operate.report import LONGEST, known_backup, status
-from fleet.kit.order import diagnose
+from fleet.kit.order import Concern, diagnose
 from fleet.kit.permissions import DEFAULT, Permissions
 from fleet.kit.step import Decision, NotYetError, Object, State, blocked
 from fleet.kit.workload.volumes import known_hosts
@@ -22,6 +22,13 @@ from fleet_operator.core.execute import Unapplied, attach, execute
 from fleet_operator.core.explain import Explanations
 from fleet_operator.core.foreign import foreign
 from fleet_operator.core.keys import unseen
+from fleet_operator.core.operations import (
+    answer,
+    answer_unobserved,
+    answer_without_app,
+    asked_of,
+    forget_operations,
+)
 from fleet_operator.core.outlive import outlived
 from fleet_operator.core.ownership import NotOursError
 from fleet_operator.core.release import is_abandoned, is_asked, released, taken_back
@@ -51,6 +58,7 @@ class Reconciler:
         if manifest is None:
             await self.engine.forget(request.name)
             self._explanations.forget(request.name)
+            await answer_without_app(request, self.engine, _now())
             return None
         try:
             return await self._look(request, manifest)
@@ -68,10 +76,10 @@ class Reconciler:
         try:
             app = self.engine.app.from_manifest(manifest)
         except ConfigurationError as problem:
-            await self._report(request, manifest, blocked("Invalid", str(problem)), Report(), "")
+            await self._report_unobserved(request, manifest, blocked("Invalid", str(problem)), "")
             raise TerminalError(str(problem)) from problem
         if request.blocked is not None:
-            await self._report(request, manifest, _unseen(request, request.blocked), Report(), app.endpoint)
+            await self._report_unobserved(request, manifest, _unseen(request, request.blocked), app.endpoint)
             return Result(15.0)
         if is_leaving(manifest):
             return await self._end(request, manifest, app)
@@ -92,22 +100,23 @@ class Reconciler:
             others += await unseen(request, engine.keys(app, world), world.all("Secret"))
             others += await waited_for(request.client, world)
         except AccessError as denied:
-            await self._report(request, manifest, blocked("NoRights", str(denied)), Report(), app.endpoint)
+            await self._report_unobserved(request, manifest, blocked("NoRights", str(denied)), app.endpoint)
             return Result(15.0)
         world = self._world(request, others)
         refused = [] if paused else await attach(request, engine.surroundings(app, world, _now()))
         taken = next((one.problem for one in refused if isinstance(one.problem, NotOursError)), None)
         if taken is not None and not world.all("StatefulSet"):  # nothing is begun among what is somebody else's
             decision = blocked("NotOurs", str(taken))
-            await self._report(request, manifest, decision, Report(), app.endpoint)
+            await self._report_unobserved(request, manifest, decision, app.endpoint)
             request.event(decision.reason, decision.message, warning=True)
             return Result(decision.after)
         seen = await engine.observe(app, self._world(request, others))
         refused += [] if paused else await attach(request, engine.attachments(seen))
-        decision = self._decide(request, manifest, seen, refused)
+        concern, decision = self._decide(request, manifest, seen, refused)
         report = as_refused(engine.report(seen, known_backup(manifest)), refused)
         await self._report(request, manifest, as_tried(decision, request.attempt), report, app.endpoint)
         await self._explanations.answer(request, app)
+        await answer(request, engine, engine.answer_operations(seen, concern, decision))
         if paused:
             return Result(10.0)
         try:
@@ -136,15 +145,17 @@ class Reconciler:
             raise problem
         return Result(decision.after)
 
-    def _decide(self, request: Request, manifest: dict[str, Any], seen: Any, refused: Sequence[Unapplied]) -> Decision:
-        """Return what is decided of what was observed, and keep it for those who ask why."""
+    def _decide(
+        self, request: Request, manifest: dict[str, Any], seen: Any, refused: Sequence[Unapplied]
+    ) -> tuple[Concern | None, Decision]:
+        """Return what is decided of what was observed and about which concern, and keep it for those who ask why."""
         refused_for = unattached_for(manifest, _now())
         for refusal in refused:
             if is_lasting(refusal, refused_for):
                 request.event("Refused", str(refusal), warning=True)
         concern, decision = diagnose(self.engine.concerns(seen), self.engine.at_rest(seen))
         self._explanations.note(request.name, seen, concern, decision, "; ".join(map(str, refused)))
-        return as_attached(decision, refused, refused_for)
+        return concern, as_attached(decision, refused, refused_for)
 
     async def _end(self, request: Request, manifest: dict[str, Any], app: Any) -> Result | None:
         if not has_finalizer(manifest):
@@ -167,6 +178,7 @@ class Reconciler:
             if decision is not None:
                 await execute(request, self.engine, None, decision.steps)
                 return Result(pause(manifest, decision.after, _now()))
+        await forget_operations(request, self.engine)
         await request.write.apply(self.engine.resource, with_finalizer(manifest, present=False))
         await self.engine.forget(request.name)
         return None
@@ -174,7 +186,7 @@ class Reconciler:
     def _world(self, request: Request, others: Sequence[Object] = ()) -> World:
         """What the caches have of the app, and `others`: what it took over and no cache has."""
         found = [one for resource in kinds.CHILDREN for one in request.owned(resource)]
-        found += others
+        found += [*asked_of(request), *others]
         return World.of(found, known_hosts(list(request.cache(kinds.NODES))), _now())
 
     async def _report(
@@ -183,6 +195,13 @@ class Reconciler:
         found = request.object or manifest
         said = status(as_decided(found, manifest), decision, report, endpoint, _now())
         await request.write.status(self.engine.resource, found, said)
+
+    async def _report_unobserved(
+        self, request: Request, manifest: dict[str, Any], decision: Decision, endpoint: str
+    ) -> None:
+        """Report of an app that could not be looked at, also to those who asked for something."""
+        await self._report(request, manifest, decision, Report(), endpoint)
+        await answer_unobserved(request, self.engine, decision, _now())
 
 
 def unattached_for(manifest: dict[str, Any], now: datetime.datetime) -> float:

@@ -81,3 +81,14 @@ def test_a_complete_cache_outlives_broken_connections_but_not_a_right_that_was_t
 def test_a_kind_without_namespaces_cannot_be_followed_by_namespaces() -> None:
     with pytest.raises(ConfigurationError, match="Node has none"):
         kube.Controller("nodes", NODES, greet, per_namespace=True)
+
+
+def test_nothing_waits_for_a_kind_that_is_optional_and_its_cache_is_not_given_while_it_is_not_seen() -> None:
+    followers = [
+        follower(CONFIG_MAPS, synced=True),
+        follower(SECRETS, synced=False, problem=NotFoundError("no such kind")),
+    ]
+    one = View("orders", {each.cache.resource: each for each in followers}, optional=frozenset({SECRETS}))
+    assert one.blocked() is None and one.ready_in() == 0
+    with pytest.raises(kube.NotSeenError, match="no such kind"):
+        one.cache(SECRETS)

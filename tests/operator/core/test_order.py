@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.apps.etcd.engine.answers import etcd_answers
-from fleet.apps.etcd.engine.decide import concerns
+from fleet.apps.etcd.engine.engine import EtcdEngine
 from fleet.kit.order import Concern, decide
 from fleet.kit.step import Decision, State, wait
 from tests.operator.etcd.observations import IMAGES, Drawing
@@ -40,11 +39,11 @@ def test_data_comes_before_availability_and_both_before_any_change() -> None:
     protective = order[: order.index(Concern.TIDYING)]
     changing = order[order.index(Concern.TIDYING) :]
     assert {Concern.RECOVERY, Concern.QUORUM, Concern.CORRUPTION, Concern.SPACE, Concern.REPAIR} <= {*protective}
-    assert {Concern.VOLUMES, Concern.SCALE, Concern.ROLL} <= {*changing}
+    assert {Concern.OPERATIONS, Concern.VOLUMES, Concern.SCALE, Concern.ROLL} <= {*changing}
     assert order.index(Concern.RECOVERY) < order.index(Concern.QUORUM) < order.index(Concern.CORRUPTION)
     assert order.index(Concern.CORRUPTION) < order.index(Concern.SPACE) < order.index(Concern.REPAIR)
     assert order.index(Concern.REPAIR) < order.index(Concern.LEAVING) < order.index(Concern.JOINING)
 
 
 def test_etcd_has_an_answer_to_every_concern() -> None:
-    assert {*concerns(Drawing().seen(), etcd_answers(IMAGES))} == {*Concern}
+    assert {*EtcdEngine(IMAGES).concerns(Drawing().seen())} == {*Concern}

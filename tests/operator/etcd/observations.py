@@ -31,7 +31,7 @@ from fleet.kit.observe.observation import ledger_in
 from fleet.kit.observe.world import Object, World
 from fleet.kit.operate.app_engine import ask_members
 from fleet.kit.order import decide
-from fleet.kit.step import Act, Apply, Decision, Delete, Revert, Step, Take
+from fleet.kit.step import Act, Annotate, Apply, Decision, Delete, Revert, SetStatus, Step, Take
 from fleet.kit.workload.files import file_name, members_map, revision
 from fleet.kit.workload.pods import pod_template, stateful_set
 from fleet.kit.workload.stateful_set import changed
@@ -275,6 +275,10 @@ def said(step: Step, asked: Etcd | None = None) -> str:
             return f"take {found['kind']} {found['metadata']['name']}"
         case Apply(manifest=manifest):
             return f"apply {manifest['kind']} {manifest['metadata']['name']}"
+        case Annotate(annotations=annotations):
+            return f"annotate {' '.join(annotations)}"
+        case SetStatus(object=found, status=status):
+            return f"{found['metadata']['name']} is {status['phase']}"
 
 
 def applied(decision: Decision, kind: str) -> Object:

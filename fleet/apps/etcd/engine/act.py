@@ -34,6 +34,8 @@ async def _act(etcd: Etcd, observation: EtcdObservation, step: Act) -> None:
             await _promote(etcd, observation, int(step.arguments["member"], 16))
         case "lead":
             await _lead(etcd, observation, step.arguments["pod"])
+        case "defragment":
+            await _defragment(etcd, observation, step.arguments["pod"])
         case "free-space":
             await _free_space(etcd, observation)
         case "disarm":
@@ -116,6 +118,14 @@ async def _lead(etcd: Etcd, observation: EtcdObservation, pod: str) -> None:
         if problem.not_leader:
             raise NotYetError(f"{observation.leader} does not lead any more") from problem
         raise
+
+
+async def _defragment(etcd: Etcd, observation: EtcdObservation, pod: str) -> None:
+    """Have one member make its file smaller. It answers nothing meanwhile."""
+    place = endpoint(observation.app, observation.world, pod)
+    if place is None:
+        raise NotYetError(f"{pod} has no address")
+    await etcd.defragment(place)
 
 
 async def _free_space(etcd: Etcd, observation: EtcdObservation) -> None:

@@ -146,4 +146,4 @@ class EtcdAnswers(Answers[Etcd]):
 
 def etcd_answers(images: Images, trust: str = "") -> EtcdAnswers:
     """Return etcd's answers, with the images that the operator has and the CAs that members must trust."""
-    return EtcdAnswers(DRIVER, images, trust, frozenset({"announce", "vote", "drain", "lead"}))
+    return EtcdAnswers(DRIVER, images, trust, frozenset({"announce", "vote", "drain", "lead", "defragment"}))
