@@ -57,6 +57,14 @@ COMMANDS = {
         "Give an app back: it keeps running, and fleet no longer manages it.",
     ),
     "roll": ("fleet.cli.commands.roll:roll", "Restart every member of an app once, one at a time."),
+    "restart": ("fleet.cli.commands.restart:restart", "Restart one member of an app."),
+    "rebuild": ("fleet.cli.commands.rebuild:rebuild", "Give a member an empty volume and its data from the others."),
+    "switchover": ("fleet.cli.commands.switchover:switchover", "Have another member of an app lead."),
+    "defragment": ("fleet.cli.commands.defragment:defragment", "Have every member of an app make its file smaller."),
+    "operations": (
+        "fleet.cli.commands.operations:operations",
+        "What was asked of apps once, and what became of it.",
+    ),
     "connect": ("fleet.cli.commands.connect:connect", "Open an app's own client, or say how programs connect."),
     "explain": (
         "fleet.cli.commands.explain:explain",

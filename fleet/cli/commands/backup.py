@@ -1,19 +1,15 @@
-"""`fleet backup`: a backup of an app now, by the same Job that its schedule makes; and a list of backups."""
+"""`fleet backup`: a backup of an app now, by the operator and the Job that its schedule makes; a list of backups."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from fleet.cli.apps import AppQuery, LiveApp, app_options, find_app
 from fleet.cli.options import wait_options
 from fleet.cli.output import emit_result, format_table, output_option
-
-if TYPE_CHECKING:
-    from fleet.kube.client.client import Client
-    from fleet.sync.progress import Progress
 
 
 @click.command()
@@ -40,7 +36,7 @@ def backup(
     """
     import asyncio
 
-    from fleet.sync.progress import show_progress
+    from fleet.cli.operations import ask
 
     app = find_app(query)
     _check_configured(app)
@@ -48,8 +44,7 @@ def backup(
         rows = asyncio.run(_list_backups(app))
         emit_result(rows, form, lambda: _format_backups(rows))
         return 0
-    with show_progress(quiet=form != "text") as progress:
-        record = asyncio.run(_make_backup(app, progress, wait=wait, seconds=timeout))
+    record = _describe_backup(ask(app, "backup", wait=wait, timeout=timeout, form=form))
     emit_result(record, form, lambda: _format_backup(app, record))
     return 0
 
@@ -58,51 +53,19 @@ def _check_configured(app: LiveApp) -> None:
     """Raise ConfigurationError if the app says nothing about backups."""
     from fleet.errors import ConfigurationError
 
-    if app.model.backup is None:  # type: ignore[attr-defined]  # every app that can be backed up has it
+    if getattr(app.model, "backup", None) is None:
         raise ConfigurationError(
             f"{app} has no backup: nobody has said where to",
             hint='give it backup=Backup(schedule="0 3 * * *", to=Claim("backups")) in its stack, commit, and sync',
         )
 
 
-async def _make_backup(app: LiveApp, progress: Progress, *, wait: bool, seconds: float) -> dict[str, Any]:
-    """Start a Job as the schedule does, and return what it recorded, or its name if the user does not wait."""
-    import datetime
-
-    from fleet.errors import ResourceError
-    from fleet.kit.backup.schedule import backup_job
-    from fleet.kube.jobs import job_output, start_job, wait_for_job
-
-    def report(activity: str) -> None:
-        progress.update(app.name, app.cluster.name, "backup", activity)
-
-    async with app.cluster.client() as client:
-        job = await start_job(
-            client, backup_job(await _read_cron_job(client, app), datetime.datetime.now(tz=datetime.UTC))
-        )
-        name = str(job["metadata"]["name"])
-        report(name)
-        if not wait:
-            return {"job": name, "state": "started"}
-        record = job_output(await wait_for_job(client, job, seconds=seconds, tell=report))
-        if record is None:
-            raise ResourceError(f"{app}: Job {name} ended well and did not say what it made")
-        progress.update(app.name, app.cluster.name, "done")
-        return {"job": name, "state": "complete", **record}
-
-
-async def _read_cron_job(client: Client, app: LiveApp) -> dict[str, Any]:
-    """Return the CronJob that the operator made for the app's backups; raise ResourceError if there is none yet."""
-    from fleet.errors import ResourceError
-    from fleet.kube.jobs import CRON_JOBS
-    from fleet.kube.objects import ObjectScope, pages
-
-    async for page in pages(client, ObjectScope(CRON_JOBS, app.namespace, labels=_format_selector(app))):
-        for cron_job in page["items"]:
-            return dict(cron_job)
-    raise ResourceError(
-        f"{app}: the operator has not made its CronJob yet", hint="`fleet operator status` says whether it runs"
-    )
+def _describe_backup(operation: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an operation made, or its name if the user did not wait."""
+    name, job = operation["operation"], operation.get("job", "")
+    if operation["phase"] != "Succeeded":
+        return {"operation": name, "job": job, "state": "started"}
+    return {"operation": name, "job": job, "state": "complete", **(operation.get("backup") or {})}
 
 
 def _format_selector(app: LiveApp) -> str:
@@ -154,7 +117,7 @@ def _format_backups(rows: list[dict[str, Any]]) -> str:
 
 def _format_backup(app: LiveApp, record: Mapping[str, Any]) -> str:
     if record["state"] != "complete":
-        return f"• {app}: Job {record['job']} is started"
+        return f"• {app}: a backup is asked for ({record['operation']})"
     return "\n".join(
         [
             f"✓ {app}: {record.get('place', record.get('name'))}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.operator.app_on_nodes import App
+from tests.operator.scenarios.test_life_operations import ask
 
 
 def test_a_backup_becomes_a_new_app_with_the_same_data(app: App) -> None:
@@ -21,8 +22,13 @@ def test_a_backup_becomes_a_new_app_with_the_same_data(app: App) -> None:
     with app.writer(rate=100) as writer:
         writer.goes_on(300)
         numbers = writer.stop()
-    app.cluster.kubectl("create", "job", "--from=cronjob/registry-backup", "by-hand")
+    record = ask(app, "backup")
+    assert record["state"] == "complete"
     app.wait("it is backed up", lambda: bool(app.status.get("lastBackup")))
+    last = app.status["lastBackup"]
+    assert {name: record[name] for name in ("place", "checksum", "size")} == {
+        name: last[name] for name in ("place", "checksum", "size")
+    }
     assert app.condition("BackedUp")["status"] == "True"
     copy = App(app.cluster, app.operator, "copy")
     copy.want(version="3.5", members=1, restoreFrom={"source": place})
