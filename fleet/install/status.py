@@ -25,7 +25,7 @@ from fleet.kube.objects import ObjectScope, pages
 from fleet.kube.watch import wait_for_health
 from fleet.objects.compare import compare
 from fleet.objects.desired import Key
-from fleet.render.crd import definition
+from fleet.render.crd import definition, operation_definition
 from fleet.render.operator_rights import OPERATOR, SYSTEM
 
 DEPLOYMENT = Key(DEPLOYMENTS.group, DEPLOYMENTS.kind, SYSTEM, OPERATOR)
@@ -119,7 +119,7 @@ async def read_state(client: Client) -> OperatorState:
     lease = await get(client, Key("coordination.k8s.io", "Lease", SYSTEM, OPERATOR))
     leader, renewed = leader_of(lease, client.server_time())
     types = known_types(lease)
-    expected = [definition(driver) for driver in usable_drivers()]
+    expected = [*(definition(driver) for driver in usable_drivers()), operation_definition()]
     state = OperatorState(
         apps=dict(sorted(Counter(_health(app) for app in all_apps).items())),
         without_rights=tuple(sorted({app["metadata"]["namespace"] for app in all_apps if _has_no_rights(app)})),
