@@ -115,6 +115,8 @@ class FleetRepository:
             except RequestRefusedError as refused:
                 assert " 404 " in str(refused), refused
                 return None
+            except ResourceError:  # it is busy: kubectl has more patience
+                pass
         text = cluster.kubectl("-n", self.namespace, "get", kind, name, "-o", "json", "--ignore-not-found")
         found: dict[str, Any] | None = json.loads(text) if text.strip() else None
         return found
