@@ -16,7 +16,7 @@ from typing import Any
 
 from fleet.errors import ConfigurationError
 from fleet.kit.driver import Problem
-from fleet.model.app_settings import NFS, Backup, Claim, Restore, Store
+from fleet.model.app_settings import NFS, S3, Backup, Claim, Restore, Store
 
 CLAIMS = ("claim/*",)
 _VOLUME = re.compile(r".+-.+-[0-9]+")  # TEMPLATE-SET-N, as StatefulSets name the claims of their pods
@@ -24,13 +24,14 @@ _ASK = "whoever installed the operator allows it with: fleet operator install"
 
 
 def place(store: Store) -> str:
-    """In words: "claim/backups/orders", "nfs://server/exports"."""
+    """In words: "claim/backups/orders", "nfs://server/exports", "s3://bucket/orders", "https://server/bucket/orders"."""
     match store:
         case Claim(claim=name, folder=folder):
             return f"claim/{name}/{folder}" if folder else f"claim/{name}"
         case NFS(server=server, path=path):
             return f"nfs://{server}{path}".rstrip("/")
-    return f"s3://{store.place}"
+        case S3(endpoint=endpoint, place=folder):
+            return f"{endpoint.rstrip('/')}/{folder}" if endpoint else f"s3://{folder}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +49,11 @@ class Permissions:
         """As it was `before` where nothing is said; an empty pattern is the default again. ConfigurationError for a
         place that is none."""
         for one in stores:
-            if one and not re.match(r"claim/.|nfs://.|\*", one):
+            if one and not re.match(r"claim/.|nfs://.|s3://.|https?://.|\*", one):
                 raise ConfigurationError(
                     f"{one!r} is no pattern of places",
-                    hint="write 'claim/NAME', 'nfs://SERVER/PATH', with * for any characters",
+                    hint="write 'claim/NAME', 'nfs://SERVER/PATH', 's3://BUCKET/FOLDER' or 'https://SERVER/BUCKET/FOLDER',"
+                    " with * for any characters",
                     field="--allow-store",
                 )
         given = zip((images, stores, restores), (before.images, before.stores, before.restores), strict=True)

@@ -6,6 +6,7 @@ A secret is in a stack by name (`SecretRef`). Its value stays in the cluster, aw
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, NoReturn
 
@@ -188,17 +189,57 @@ Place = Annotated[
 ]
 
 
-class S3(Model, frozen=True):
-    """An S3 bucket, or any store that speaks S3. It comes with a later release: `fleet check` refuses it until then."""
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
-    place: Place = Field(kw_only=False)
+
+def _check_bucket(text: str) -> str:
+    if "://" in text:
+        raise invalid_value(
+            f"{text!r} is a URL", "write the bucket and a folder, 'bucket/folder'; the store's URL is endpoint="
+        )
+    if not _BUCKET.fullmatch(_check_place(text).partition("/")[0]):
+        raise invalid_value(
+            f"{text.partition('/')[0]!r} is not the name of a bucket",
+            "letters, digits, dots and hyphens: 'bucket/folder'",
+        )
+    return text
+
+
+BucketPlace = Annotated[
+    str,
+    AfterValidator(_check_bucket),
+    WithJsonSchema(
+        {"type": "string", "minLength": 1, "maxLength": 512, "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*(/.+)?$"}
+    ),
+]
+
+
+def _check_endpoint(text: str) -> str:
+    if not re.fullmatch(r"https?://[^/?#@\s]+/?", text):
+        raise invalid_value(
+            f"{text!r} is not the URL of a store", "scheme, name and port alone: 'https://s3.example.com:9000'"
+        )
+    return text
+
+
+class S3(Model, frozen=True):
+    """An S3 bucket, or one of any store that speaks S3."""
+
+    place: BucketPlace = Field(kw_only=False)
     """The bucket and, after a slash, a folder in it."""
     secret: SecretName
-    """A Secret in the app's namespace with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."""
-    endpoint: Annotated[str, Field(pattern="^https?://", max_length=512)] | None = None
+    """A Secret in the app's namespace with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; with AWS_SESSION_TOKEN for keys
+    that end, and with `ca.crt`, certificates in PEM, for a store whose own CA is to be trusted."""
+    endpoint: Annotated[str, Field(pattern="^https?://", max_length=512), AfterValidator(_check_endpoint)] | None = None
     """The URL of the store; Amazon's unless given."""
     region: Annotated[str, Field(min_length=1, max_length=64)] | None = None
-    """The bucket's region."""
+    """The bucket's region; us-east-1 unless given."""
+    style: Literal["path", "host"] | None = None
+    """Where URLs have the bucket's name: `host`, as Amazon wants it, or `path`, as stores with an endpoint have it
+    unless given."""
+    encryption: SecretName | None = None
+    """A Secret in the app's namespace with the `key` that backups are encrypted with before they are sent: 32 bytes in
+    base64. Older ones are opened with its key `previous`. Who loses the key has lost the backups."""
 
 
 class NFS(Model, frozen=True):
@@ -257,6 +298,8 @@ class Backup(Model, frozen=True):
     """Where they are kept."""
     keep: Annotated[int, Field(ge=1, le=10_000)] = 7
     """How many are kept; older ones are deleted once a newer one is complete."""
+    keep_for: Duration | None = None
+    """For how long they are kept, such as "30d", if fewer than `keep` are younger; the newest is never deleted."""
     suspended: bool = False
     """Make none for now."""
 

@@ -220,14 +220,9 @@ def test_a_change_that_cannot_be_is_refused_before_it_is_sent(
     assert meanings("Etcd", before, after)[-1].startswith(f"refused: {field}: ")
 
 
-BUCKET = {"s3": {"place": "b", "secret": "s"}}
-
-
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
-        ({"backup": {"schedule": "@daily", "to": BUCKET}}, "backup.to"),
-        ({"restoreFrom": {"source": BUCKET}}, "restore_from.source"),
         ({**ADOPTED, "tls": {"authority": "2"}}, "tls.authority"),
         ({**ADOPTED, "tls": {"lifetime": "30d"}}, "tls.lifetime"),
         ({**ADOPTED, "volume": {"onDelete": "delete"}}, "volume.on_delete"),

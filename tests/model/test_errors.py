@@ -15,6 +15,7 @@ from fleet.errors import ConfigurationError
 from tests.model.lines import line_of
 
 any_etcd: Any = Etcd  # the type checker would find these mistakes before we do
+any_s3: Any = S3
 any_backup: Any = Backup
 any_options: Any = Options
 any_manifest: Any = fleet.Manifest
@@ -80,6 +81,17 @@ any_manifest: Any = fleet.Manifest
             "Backups by schedule",
         ),
         (lambda: any_backup(to="s3", schedule="@daily"), "to", "must be S3, NFS or Claim, not str 's3'", "such as S3("),
+        (lambda: any_s3("backups"), "secret", "is required by S3", None),
+        (lambda: S3("s3://b/x", secret="s"), "place", "'s3://b/x' is a URL", "write the bucket and a folder"),
+        (lambda: S3("my bucket/x", secret="s"), "place", "'my bucket' is not the name of a bucket", "letters, digits"),
+        (lambda: S3("b/x/", secret="s"), "place", "'b/x/' is not a place in a store", "write it without slashes"),
+        (
+            lambda: S3("b", secret="s", endpoint="https://s3.test/b"),
+            "endpoint",
+            "'https://s3.test/b' is not the URL of a store",
+            "scheme, name and port alone",
+        ),
+        (lambda: Backup(to=S3("b", secret="s"), schedule="@daily", keep_for="30"), "keep_for", "'30'", None),
         (lambda: Backup(to=S3("b", secret="s"), schedule="daily"), "schedule", "'daily' has 1 field,", "minute, hour"),
         (
             lambda: Resources(cpu="2", cpu_limit="1"),

@@ -189,7 +189,7 @@ def test_kubectl_explains_every_field(served: Cluster) -> None:
     assert "How many members: 1, 3, 5 or 7. With 3, one may fail; with 5, two." in " ".join(shown.split())
     assert "-required-" in shown
     store = served.kubectl("explain", "etcd.spec.backup.to.s3")
-    assert "An S3 bucket, or any store that speaks S3." in store
+    assert "An S3 bucket, or one of any store that speaks S3." in store
     assert "The version that every member runs" in served.kubectl("explain", "etcd.status.version")
 
 

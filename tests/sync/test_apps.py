@@ -131,12 +131,12 @@ def test_what_runs_already_is_compared_before_a_plan_promises_anything(repositor
 
 
 def test_a_backup_to_where_none_can_be_made_is_refused_where_it_is_written(repository: FleetRepository) -> None:
-    backup = "fleet.Backup(schedule='@daily', to=fleet.S3('b', secret='s'))"
+    backup = "fleet.Backup(schedule='@daily', to=fleet.S3('https://s3.test/b', secret='s'))"
     repository.wants(ETCD, f"Etcd('db', version='3.5', backup={backup})")
     done = repository.fleet("check")
     assert done.code != 0
-    assert "S3 is not served yet" in done.err
-    assert "use Claim(…) or NFS(…)" in done.err
+    assert "'https://s3.test/b' is a URL" in done.err
+    assert "write the bucket and a folder, 'bucket/folder'; the store's URL is endpoint=" in done.err
     assert "stacks/stack.py:" in done.err
 
 

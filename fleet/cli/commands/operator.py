@@ -69,7 +69,8 @@ def operator() -> None:
     "allow_stores",
     multiple=True,
     metavar="PATTERN",
-    help="Places that backups may be at: claim/NAME, nfs://SERVER/PATH. [default: claims, but no StatefulSet's]",
+    help="Places that backups may be at: claim/NAME, nfs://SERVER/PATH, s3://BUCKET/FOLDER, https://SERVER/BUCKET/FOLDER."
+    " [default: claims, but no StatefulSet's]",
 )
 @click.option(
     "--allow-restore",

@@ -7,15 +7,19 @@ is, its Job says; one that a release made which could back up etcd alone does no
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fleet.errors import FleetError, NotFoundError, ResourceError
 from fleet.kit.backup.records import FIRST_KIND
+
+if TYPE_CHECKING:
+    from fleet.kit.backup.shelf import Shelf
 
 LoadPlan = Callable[[str], Any]  # of a kind of apps; Any: a BackupPlan, whose module is slow to import, or None
 _LAST_WORDS = Path("/dev/termination-log")
@@ -32,6 +36,14 @@ _ran = click.option("--version", required=True, metavar="VERSION", help="That th
 _checksum = click.option("--checksum", required=True, metavar="TEXT", help="The backup's checksum.")
 _place = click.option("--place", required=True, metavar="TEXT", help="Where it is, in words.")
 _job = click.option("--job", required=True, metavar="NAME", help="The Job's name, which no other app's Job has.")
+_BUCKET = (
+    click.option("--bucket", default="", metavar="PLACE", help="In S3: bucket and folder; the directory is scratch."),
+    click.option("--endpoint", default="", metavar="URL", help="Of the S3 store; Amazon's unless given."),
+    click.option("--region", default="", metavar="NAME", help="Of the bucket."),
+    click.option("--style", type=click.Choice(["path", "host"]), help="Where the bucket's name stands in URLs."),
+    click.option("--secret", default="", metavar="NAME", help="The Secret with the keys of the store."),
+    click.option("--encryption", default="", metavar="NAME", help="The Secret with the key of the backups."),
+)
 _volume_path = click.Path(path_type=Path, exists=True)
 _volume = click.option(
     "--volume", type=_volume_path, required=True, metavar="PATH", help="Where the member's volume is."
@@ -53,16 +65,23 @@ def _begin() -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
 
 
+def _bucket(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that say which bucket a Job is about."""
+    for option in reversed(_BUCKET):
+        command = option(command)
+    return command
+
+
 @click.command()
 @_kind
 @_directory
 @_app
 @_job
-def prepare(kind: str, directory: Path, app: str, job: str) -> None:
-    """Have a directory to write to, without what earlier tries left."""
-    from fleet.kit.backup.retention import prepare  # noqa: PLC0415 - imports are slow, pods are many
-
-    _report(lambda: prepare(directory, app, job))
+@_bucket
+@click.pass_obj
+def prepare(load: LoadPlan, /, kind: str, directory: Path, app: str, job: str, **bucket: Any) -> None:
+    """Have a place to write to, without what earlier tries left."""
+    _report(lambda: _shelf(_plan(load, kind), directory, **bucket).prepare(app, job))
 
 
 @click.command()
@@ -74,10 +93,13 @@ def prepare(kind: str, directory: Path, app: str, job: str) -> None:
 @_ran
 @_identity
 @click.option("--keep", "count", type=click.IntRange(min=1), required=True, metavar="N", help="How many are kept.")
+@click.option("--keep-for", "seconds", type=click.IntRange(min=1), default=None, metavar="N", help="And for how long.")
 @_place
+@_bucket
 @click.pass_obj
 def keep(
     load: LoadPlan,
+    /,
     *,
     kind: str,
     directory: Path,
@@ -87,7 +109,9 @@ def keep(
     version: str,
     identity: str,
     count: int,
+    seconds: int | None,
     place: str,
+    **bucket: Any,
 ) -> None:
     """Check what was written, make a backup of it, delete those that are too many."""
     from fleet.kit.backup.records import part_of  # noqa: PLC0415
@@ -95,14 +119,15 @@ def keep(
 
     def work() -> str:
         record = keep(
-            _plan(load, kind),
-            directory,
+            _shelf(_plan(load, kind), directory, **bucket),
             directory / part_of(app, job),
             app=app,
+            job=job,
             namespace=namespace,
             identity=identity,
             version=version,
             count=count,
+            seconds=seconds or 0,
             place=place,
         )
         return record.write()
@@ -141,9 +166,11 @@ def note(*, kind: str, app: str, namespace: str, job: str, version: str, identit
 @click.option("--recorded", is_flag=True, help="Only what says whose it is.")
 @click.option("--link", type=click.Path(path_type=Path), metavar="PATH", help="A name to give to it.")
 @click.option("--volume", type=_volume_path, metavar="PATH", help="Where the member's volume is.")
+@_bucket
 @click.pass_obj
 def pick(
     load: LoadPlan,
+    /,
     *,
     kind: str,
     directory: Path,
@@ -156,6 +183,7 @@ def pick(
     recorded: bool,
     link: Path | None,
     volume: Path | None,
+    **bucket: Any,
 ) -> None:
     """Choose a backup and read it through; with a volume, make room on it too."""
     from fleet.kit.backup import volumes  # noqa: PLC0415
@@ -166,8 +194,7 @@ def pick(
         if volume is not None:  # before anything is read: a volume with data of another origin ends it here
             volumes.clear(plan, volume, checksum)
         record = pick(
-            plan,
-            directory,
+            _shelf(plan, directory, **bucket),
             snapshot,
             app=app,
             namespace=namespace,
@@ -218,6 +245,17 @@ def _plan(load: LoadPlan, kind: str) -> Any:
     if plan is None:
         raise NotFoundError(f"this release of fleet makes no backups of kind {kind}")
     return plan
+
+
+def _shelf(plan: Any, directory: Path, **bucket: Any) -> Shelf:
+    """Return the place that a Job is about. What is secret is in its environment, from Secrets."""
+    if not bucket["bucket"]:
+        from fleet.kit.backup.directory import Directory  # noqa: PLC0415 - imports are slow, pods are many
+
+        return Directory(plan, directory)
+    from fleet.kit.backup.bucket import open_shelf  # noqa: PLC0415
+
+    return open_shelf(plan, directory, os.environ, **bucket)
 
 
 def _report(work: Callable[[], str | None]) -> None:

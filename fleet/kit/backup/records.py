@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -36,10 +36,15 @@ class Record:
     checksum: str  # as algorithm:digest, of all of it; "" if the engine keeps it
     place: str  # where it is, in words for people
     kind: str  # of the app
+    stored_size: int = 0  # what of a backup in a bucket is one object: packed, encrypted; 0 where files lie as they are
+    stored_checksum: str = ""
+    encryption_key: str = ""  # which key opens it, by a name that says nothing of the key; "" if it is not encrypted
 
     def write(self) -> str:
         """Return its text, in the format of today."""
-        written: dict[str, Any] = {"format": FORMAT, **asdict(self)}
+        added = {field.name for field in fields(self) if field.default is not MISSING}
+        said = {name: value for name, value in asdict(self).items() if value or name not in added}
+        written: dict[str, Any] = {"format": FORMAT, **said}
         if self.kind == FIRST_KIND and re.fullmatch(r"[0-9]{1,18}", self.position):
             written["revision"] = int(self.position)
         return json.dumps(written, indent=2) + "\n"
@@ -69,15 +74,16 @@ def read(text: str) -> Record | None:
         written = json.loads(text)
         if "format" not in written:
             written = _upgrade(written)
-        values = {field.name: written[field.name] for field in fields(Record)}
+        optional = {field.name: field.default for field in fields(Record) if field.default is not MISSING}
+        values = {field.name: {**optional, **written}[field.name] for field in fields(Record)}
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    size = values.pop("size")
-    if type(size) is not int or not 0 <= size < MOST:
+    sizes = {name: values.pop(name) for name in ("size", "stored_size")}
+    if not all(type(size) is int and 0 <= size < MOST for size in sizes.values()):
         return None
     if not all(isinstance(text, str) and text == printable(text) for text in values.values()):
         return None
-    return Record(size=size, **values)
+    return Record(**sizes, **values)
 
 
 def _upgrade(written: dict[str, Any]) -> dict[str, Any]:

@@ -131,7 +131,13 @@ def pick_job(
 ) -> Manifest:
     """Return the Job that chooses the backup, and says which one in its last words."""
     command = _pick(plan, app, restore, snapshot=restore.snapshot, version=version, origins=origins)
-    pick = container("pick", operator_image, command, [stores.mount(read_only=True)])
+    pick = container(
+        "pick",
+        operator_image,
+        command,
+        [stores.mount(read_only=not stores.is_fetched(restore.source))],
+        environment=stores.environment(restore.source),
+    )
     volumes = [stores.volume(restore.source, read_only=True)]
     spec = job_spec(plan, app, "restore", first=[], last=pick, volumes=volumes, seconds=DEADLINE_SECONDS)
     return _job(plan, app, "pick", spec)
@@ -201,7 +207,8 @@ def restore_job(
             *exact,
             f"--link={link}",
         ]
-        steps.append(container("pick", operator_image, pick, [stores.mount(read_only=True), *mounts, work]))
+        picking = [stores.mount(read_only=not stores.is_fetched(restore.source)), *mounts, work]
+        steps.append(container("pick", operator_image, pick, picking, environment=stores.environment(restore.source)))
     about = PutBack(version, choice.snapshot if plan.how == "own" else link, pod, tuple(founders), target)
     if plan.put_back is None:
         copy = operator_command(plan.kind, "copy", f"--backup={link}", *exact)
@@ -249,6 +256,7 @@ def _pick(
         f"--version={version}",
         *(f"--origin={pattern}" for pattern in origins),
         *([] if stores.is_of_one_namespace(restore.source) else ["--recorded"]),
+        *stores.arguments(restore.source),
     )
 
 

@@ -24,6 +24,7 @@ from fleet.kit.backup.plan import A, BackupPlan
 from fleet.kit.backup.records import part_of
 from fleet.kit.permissions import place
 from fleet.model.app_settings import Backup
+from fleet.times import seconds
 
 DEADLINE_SECONDS = 3600  # of a whole backup: the pod is ended then
 _JOB = {"name": "JOB_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/job-name']"}}}
@@ -93,7 +94,8 @@ def _kept(
     if beside:
         saving.append({**data_mount(plan), "readOnly": True})
         volumes.append(data_volume(plan, app, beside))
-    whose = ["--app", app.name, "--job", job, "--directory", where]
+    whose = ["--app", app.name, "--job", job, "--directory", where, *stores.arguments(backup.to)]
+    variables = [_JOB, *stores.environment(backup.to)]
     prepare = operator_command(plan.kind, "prepare", *whose)
     keep = operator_command(
         plan.kind,
@@ -103,13 +105,14 @@ def _kept(
         f"--identity={identity}",
         f"--version={version}",
         f"--keep={backup.keep}",
+        *([f"--keep-for={seconds(backup.keep_for)}"] if backup.keep_for else []),
         f"--place={place(backup.to)}",
     )
     first = [
-        container("prepare", operator_image, prepare, kept, environment=[_JOB]),
+        container("prepare", operator_image, prepare, kept, environment=variables),
         engine_container("save", image, command, saving, environment=[_JOB]),
     ]
-    last = container("keep", operator_image, keep, kept, environment=[_JOB])
+    last = container("keep", operator_image, keep, kept, environment=variables)
     return job_spec(
         plan, app, "backup", first=first, last=last, volumes=volumes, seconds=DEADLINE_SECONDS, beside=beside
     )

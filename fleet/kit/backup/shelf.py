@@ -1,55 +1,57 @@
-"""A directory of backups: which of them are complete, which one a new app starts from, which are too many.
+"""Backups in one place, of whichever kind: which one a new app starts from, which are too many.
 
-Everything else in the directory belongs to another kind of app or to a person, and is neither counted nor touched.
+What differs between places is a `Shelf`: a directory of a mounted volume (`directory`), or a bucket (`bucket`).
+Everything else that is there belongs to another kind of app or to a person, and is neither counted nor touched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any, Protocol
 
 from fleet.errors import ConfigurationError, NotFoundError, PolicyError, ResourceError
-from fleet.kit.backup import content
-from fleet.kit.backup.plan import A, BackupPlan, Facts
-from fleet.kit.backup.records import LARGEST, Record, read, record_of
+from fleet.kit.backup.plan import BackupPlan, Facts
+from fleet.kit.backup.records import Record
 
 LATEST = "latest"
+Describe = Callable[[str, datetime], Record]  # of what was verified: its name, and since when it is complete
 
 
-def complete(plan: BackupPlan[A], directory: Path) -> list[Record]:
-    """Return all of them that are of apps of the plan's kind, of whichever app, oldest first."""
-    found = (_complete(plan, file) for file in directory.glob("*.json"))
-    return sorted((record for record in found if record), key=_age)
+class Shelf(Protocol):
+    """A place with backups of apps of one kind."""
 
+    @property
+    def plan(self) -> BackupPlan[Any]:
+        """How apps of the kind are backed up."""
 
-def _complete(plan: BackupPlan[A], file: Path) -> Record | None:
-    record = read_record_file(file)
-    if record is None or record.kind != plan.kind or record.name != file.with_suffix(f".{plan.suffix}").name:
-        return None
-    return record if is_backup(plan, file.with_name(record.name), record.size) else None
+    def prepare(self, app: str, job: str) -> None:
+        """See that it can be written to, and clear up what earlier tries left; raise AccessError or ResourceError if it
+        cannot be."""
 
+    def put(self, part: Path, version: str, describe: Describe, *, app: str, job: str, now: datetime | None) -> Record:
+        """Make a backup of what was written and verified, and return its record. ResourceError if the place does not
+        have it afterwards."""
 
-def is_backup(plan: BackupPlan[A], path: Path, size: int | None = None) -> bool:
-    """Whether there is what a plan makes, no link to it. A tree has its name only since all of it is there; a file
-    could have been cut off later, so that its size is asked for, too, unless nobody knows it."""
-    try:
-        if path.is_symlink():
-            return False
-        if plan.how == "tree":
-            return path.is_dir()
-        return path.is_file() and size in (None, path.stat().st_size)
-    except OSError:  # gone meanwhile, or not ours to read
-        return False
+    def complete(self) -> list[Record]:
+        """Return all that are complete, of whichever app, oldest first."""
 
+    def has(self, name: str) -> bool:
+        """Whether there is a backup of that name, with or without a record."""
 
-def read_record_file(file: Path) -> Record | None:
-    """Return what a plain file says about a backup; None if it is none, whatever else it is. Others may write here,
-    too: a pipe would never answer, and a link could lead to what never ends."""
-    try:
-        return read(content.read_beginning(file, LARGEST))
-    except (OSError, UnicodeDecodeError):
-        return None
+    def recorded(self, name: str) -> Record | None:
+        """Return what is said about a backup, whatever its kind; None if nothing is."""
+
+    def fetch(self, name: str, record: Record | None) -> Path:
+        """Return where a backup can be read."""
+
+    def remove(self, record: Record) -> None:
+        """Delete a backup with its record."""
+
+    def tidy(self, newest: Record) -> None:
+        """Delete what is left of backups of the app that `newest` is of, and is none itself."""
 
 
 def same_app(records: Iterable[Record], like: Record) -> list[Record]:
@@ -57,36 +59,16 @@ def same_app(records: Iterable[Record], like: Record) -> list[Record]:
     return [record for record in records if (record.kind, record.app, record.namespace, record.identity) == whose]
 
 
-def superfluous(records: Iterable[Record], newest: Record, keep: int) -> list[Record]:
-    """Return the oldest backups of the app that `newest` is of, beyond `keep`; never `newest` itself."""
+def superfluous(records: Iterable[Record], newest: Record, keep: int, oldest: str = "") -> list[Record]:
+    """Return the backups of the app that `newest` is of, beyond `keep` or complete before the time `oldest`; never
+    `newest` itself."""
     older = [record for record in same_app(records, newest) if record.name != newest.name]
-    return sorted(older, key=_age, reverse=True)[max(keep - 1, 0) :]
-
-
-def without_backup(directory: Path, like: Record) -> list[Path]:
-    """Return records of the same app's whose backup never came, or went first."""
-    found = []
-    for file in directory.glob(f"{like.app}-*.json"):
-        record = read_record_file(file)
-        backup = file.with_suffix(Path(like.name).suffix)
-        if record and same_app([record], like) and not backup.exists():
-            found.append(file)
-    return found
-
-
-def remove(directory: Path, record: Record) -> None:
-    """Delete a backup, and then its record: what is left if that is all that happens is a record of nothing, which
-    counts as none. A tree has another name before anything of it goes, so that no half of it is taken for a backup."""
-    backup = directory / record.name
-    if backup.is_dir():
-        backup = backup.rename(directory / f".{record.app}.{record.name}.part")
-    content.delete(backup)
-    record_of(directory / record.name).unlink(missing_ok=True)
+    recent = sorted(older, key=age, reverse=True)
+    return [record for number, record in enumerate(recent, 1) if number >= keep or record.time < oldest]
 
 
 def pick(
-    plan: BackupPlan[A],
-    directory: Path,
+    shelf: Shelf,
     snapshot: str,
     *,
     app: str,
@@ -103,7 +85,7 @@ def pick(
     `origins`: patterns of namespaces beside the app's own whose backups may be taken; None: any. `recorded`: only what
     says whose it is.
     """
-    records = complete(plan, directory)
+    plan, records = shelf.plan, shelf.complete()
     if origins is not None:
         _refuse_others(records, snapshot, namespace, origins, recorded=recorded)
         records = [one for one in records if _may_take(one, namespace, origins)]
@@ -112,13 +94,12 @@ def pick(
     else:
         chosen = next((one for one in records if one.name == snapshot), None)
     name = chosen.name if chosen else plain(snapshot)
-    backup = directory / name
-    if not is_backup(plan, backup):
+    if not shelf.has(name):
         there = ", ".join(one.name for one in records[-5:]) or "none"
         raise NotFoundError(f"there is no backup {name}", hint=f"the newest that are complete: {there}")
-    if chosen is None and (record := read_record_file(record_of(backup))) and record.kind != plan.kind:
+    if chosen is None and (record := shelf.recorded(name)) and record.kind != plan.kind:
         raise ConfigurationError(f"{name} is a backup of kind {record.kind}, and not of {plan.kind}")
-    facts = plan.verified(backup)
+    facts = plan.verified(shelf.fetch(name, chosen))
     for wanted in (chosen.checksum if chosen else "", checksum):
         if wanted not in ("", facts.checksum):
             raise ResourceError(f"{name} is not the file that was written: its checksum is {facts.checksum}")
@@ -168,7 +149,7 @@ def plain(name: str) -> str:
     return name
 
 
-def _foreign(plan: BackupPlan[A], name: str, facts: Facts) -> Record:
+def _foreign(plan: BackupPlan[Any], name: str, facts: Facts) -> Record:
     return Record(
         name=name,
         app="",
@@ -185,5 +166,5 @@ def _foreign(plan: BackupPlan[A], name: str, facts: Facts) -> Record:
     )
 
 
-def _age(record: Record) -> tuple[str, str]:
+def age(record: Record) -> tuple[str, str]:
     return record.time, record.name

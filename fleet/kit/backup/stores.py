@@ -1,30 +1,19 @@
-"""Where backups are: how a pod reaches the place, and which places this release has no way to. Pure.
+"""Where backups are: how a pod reaches the place. Pure.
 
-The one place that tells kinds of stores apart: one that no pod can mount, such as S3, begins here.
+The one place that tells kinds of stores apart. Volumes are mounted. A bucket is reached by our own steps, with what its
+Secret has in their environment; engines' tools write to and read from a scratch volume of the pod in its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
-from fleet.kit.driver import Problem
-from fleet.model.app_settings import NFS, S3, Backup, Claim, Restore, Store
+from fleet.model.app_settings import NFS, S3, Claim, Store
 
 MOUNT = "/store"
-NO_S3 = "S3 is not served yet", "use Claim(…) or NFS(…)"
-
-
-def problems(app: Any) -> list[Problem]:
-    """Return what this release cannot do about an app's backups, found before anything is made."""
-    return list(_problems(app.backup, app.restore_from))
-
-
-def _problems(backup: Backup | None, restore: Restore | None) -> Iterator[Problem]:
-    if backup is not None and isinstance(backup.to, S3):
-        yield Problem("backup.to", *NO_S3)
-    if restore is not None and isinstance(restore.source, S3):
-        yield Problem("restore_from.source", *NO_S3)
+ACCESS_KEY, SECRET_KEY, SESSION = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
+AUTHORITY = "FLEET_S3_CA"  # certificates in PEM
+ENCRYPTION_KEY, PREVIOUS_KEY = "FLEET_BACKUP_KEY", "FLEET_BACKUP_PREVIOUS_KEY"
 
 
 def volume(store: Store, *, read_only: bool) -> dict[str, Any]:
@@ -34,11 +23,17 @@ def volume(store: Store, *, read_only: bool) -> dict[str, Any]:
             return {"name": "store", "persistentVolumeClaim": {"claimName": name, "readOnly": read_only}}
         case NFS(server=server, path=path):
             return {"name": "store", "nfs": {"server": server, "path": path, "readOnly": read_only}}
-    raise NotImplementedError(NO_S3[0])  # `problems` has said so before
+        case S3():
+            return {"name": "store", "emptyDir": {}}
 
 
 def mount(*, read_only: bool) -> dict[str, Any]:
     return {"name": "store", "mountPath": MOUNT, "readOnly": read_only}
+
+
+def is_fetched(store: Store) -> bool:
+    """Whether what is read is brought into the pod before, so that its place there must be writable."""
+    return isinstance(store, S3)
 
 
 def is_of_one_namespace(store: Store) -> bool:
@@ -47,6 +42,45 @@ def is_of_one_namespace(store: Store) -> bool:
 
 
 def directory(store: Store) -> str:
-    """Return the directory of backups inside the pod."""
+    """Return the directory of backups inside the pod; of a bucket, that of what is on its way."""
     folder = store.folder if isinstance(store, Claim) else None
     return f"{MOUNT}/{folder}" if folder else MOUNT
+
+
+def arguments(store: Store) -> list[str]:
+    """Return what our own steps are told of a place that is not mounted."""
+    if not isinstance(store, S3):
+        return []
+    said = {
+        "bucket": store.place,
+        "endpoint": store.endpoint,
+        "region": store.region,
+        "style": store.style,
+        "secret": store.secret,
+        "encryption": store.encryption,
+    }
+    return [f"--{name}={text}" for name, text in said.items() if text]
+
+
+def environment(store: Store) -> list[dict[str, Any]]:
+    """Return the variables of our own steps, from the Secrets of the app's namespace."""
+    if not isinstance(store, S3):
+        return []
+    secret, encryption = cast(str, store.secret), cast(str | None, store.encryption)  # which hold names
+    found = [
+        _variable(ACCESS_KEY, secret, ACCESS_KEY),
+        _variable(SECRET_KEY, secret, SECRET_KEY),
+        _variable(SESSION, secret, SESSION, optional=True),
+        _variable(AUTHORITY, secret, "ca.crt", optional=True),
+    ]
+    if encryption:
+        found.append(_variable(ENCRYPTION_KEY, encryption, "key"))
+        found.append(_variable(PREVIOUS_KEY, encryption, "previous", optional=True))
+    return found
+
+
+def _variable(name: str, secret: str, key: str, *, optional: bool = False) -> dict[str, Any]:
+    reference: dict[str, Any] = {"name": secret, "key": key}
+    if optional:
+        reference["optional"] = True
+    return {"name": name, "valueFrom": {"secretKeyRef": reference}}

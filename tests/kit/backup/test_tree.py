@@ -15,12 +15,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fleet.errors import ConfigurationError, NotFoundError, ResourceError
-from fleet.kit.backup import shelf
 from fleet.kit.backup.commands import backup_commands
+from fleet.kit.backup.directory import Directory
 from fleet.kit.backup.plan import same_series
 from fleet.kit.backup.records import Record, part_of, read, record_of
 from fleet.kit.backup.restoration import Choice, restore_job
-from fleet.kit.backup.retention import keep, prepare
+from fleet.kit.backup.retention import keep
 from fleet.kit.backup.schedule import cron_job
 from fleet.kit.backup.shelf import pick
 from fleet.kit.backup.volumes import copy
@@ -65,8 +65,15 @@ def _containers(pod: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def _kept(store: Path, rows: str = "rows", *, now: datetime = NOW, count: int = 9, **whose: str) -> Record:
     part = store / part_of("db", "job")
     write_base_backup(part, rows)
-    options = {"app": "db", "namespace": "ns", "identity": "7", "version": "17.2", "place": "here", **whose}
-    return keep(POSTGRES, store, part, count=count, now=now, **options)
+    options: dict[str, Any] = {
+        "app": "db",
+        "namespace": "ns",
+        "identity": "7",
+        "version": "17.2",
+        "place": "here",
+        **whose,
+    }
+    return keep(Directory(POSTGRES, store), part, count=count, now=now, **options)
 
 
 def _listing(tree: Path) -> dict[str, str | None]:
@@ -91,7 +98,7 @@ def test_a_tree_is_kept_picked_copied_and_placed_by_the_steps_of_its_jobs(
     record = read(_run(steps["keep"], places).output)
     assert record and (record.kind, record.position, record.data_version) == ("Postgres", "0/3000100", "17")
     assert record.name.endswith("Z-17.2.base") and "revision" not in json.loads(record.write())
-    assert shelf.complete(POSTGRES, store) == [record]
+    assert Directory(POSTGRES, store).complete() == [record]
 
     volume.mkdir()
     job = restore_job(
@@ -148,14 +155,23 @@ def test_a_tree_that_is_not_whole_is_no_backup_and_is_not_put_back(store: Path, 
     write_base_backup(part, "rows")
     damage(part)
     with pytest.raises(ResourceError):
-        keep(POSTGRES, store, part, app="db", namespace="ns", identity="", version="17.2", count=2, place="here")
-    assert shelf.complete(POSTGRES, store) == []
-    prepare(store, "db", "j")
+        keep(
+            Directory(POSTGRES, store),
+            part,
+            app="db",
+            namespace="ns",
+            identity="",
+            version="17.2",
+            count=2,
+            place="here",
+        )
+    assert Directory(POSTGRES, store).complete() == []
+    Directory(POSTGRES, store).prepare("db", "j")
     assert list(store.iterdir()) == []
     record = _kept(store)
     damage(store / record.name)
     with pytest.raises(ResourceError):
-        pick(POSTGRES, store, "latest", app="db", namespace="ns", version="17.2")
+        pick(Directory(POSTGRES, store), "latest", app="db", namespace="ns", version="17.2")
 
 
 def test_a_tree_that_is_whole_but_another_one_is_not_put_back(store: Path) -> None:
@@ -163,7 +179,7 @@ def test_a_tree_that_is_whole_but_another_one_is_not_put_back(store: Path) -> No
     shutil.rmtree(store / record.name)
     write_base_backup(store / record.name, "other rows")
     with pytest.raises(ResourceError, match="is not the file that was written"):
-        pick(POSTGRES, store, record.name, app="db", namespace="ns", version="17.2")
+        pick(Directory(POSTGRES, store), record.name, app="db", namespace="ns", version="17.2")
 
 
 def test_a_tree_that_changes_after_it_was_picked_is_not_placed(store: Path, tmp_path: Path) -> None:
@@ -196,8 +212,8 @@ def test_trees_beyond_those_that_are_kept_go_whole_and_nothing_else_does(store: 
     (store / foreign.name).mkdir()
     record_of(store / foreign.name).write_text(foreign.write())
     own = [_kept(store, now=NOW + timedelta(days=day), count=2) for day in range(4)]
-    assert shelf.complete(POSTGRES, store) == [*others, *own[-2:]]
-    assert shelf.complete(NATS, store) == [foreign]
+    assert Directory(POSTGRES, store).complete() == [*others, *own[-2:]]
+    assert Directory(NATS, store).complete() == [foreign]
     backups = [store / record.name for record in (*others, *own[-2:], foreign)]
     assert {*store.iterdir()} == {*backups, *map(record_of, backups)}
 
@@ -219,48 +235,48 @@ def test_two_apps_of_one_name_on_one_share_never_write_to_one_file(store: Path) 
         record = read(_run(steps["keep"], places).output)
         assert record and (record.namespace, record.identity) == (namespace, identity)
         assert (store / record.name / "base/1/2619").read_text() == f"rows of {namespace} {identity}"
-    assert len(shelf.complete(POSTGRES, store)) == 3
+    assert len(Directory(POSTGRES, store).complete()) == 3
 
 
 def test_two_backups_that_end_in_one_second_are_two(store: Path) -> None:
     first = _kept(store)
     record_of(store / "db-20310501T030001Z-17.2.base").touch()  # the next second's name is another one's meanwhile
     assert _kept(store, namespace="shop").name == "db-20310501T030002Z-17.2.base"
-    assert (store / first.name).exists() and len(shelf.complete(POSTGRES, store)) == 2
+    assert (store / first.name).exists() and len(Directory(POSTGRES, store).complete()) == 2
 
 
 def test_a_tree_that_is_half_deleted_is_no_backup_and_is_cleared_up_later(store: Path) -> None:
     record = _kept(store)
     half = store / f".db.{record.name}.part"
     (store / record.name).rename(half)  # where deleting begins
-    assert shelf.complete(POSTGRES, store) == []
-    prepare(store, "db", "job-2")
+    assert Directory(POSTGRES, store).complete() == []
+    Directory(POSTGRES, store).prepare("db", "job-2")
     assert half.exists(), "another Job may be at it"
     old = time.time() - 3 * 3600
     os.utime(half, (old, old))
-    prepare(store, "db", "job-2")
+    Directory(POSTGRES, store).prepare("db", "job-2")
     assert not half.exists()
 
 
 def test_a_backup_of_another_kind_is_neither_the_latest_nor_taken_by_name(store: Path) -> None:
     record = _kept(store)
     with pytest.raises(NotFoundError, match="there is no complete backup"):
-        pick(NATS, store, "latest", app="db", namespace="ns", version="2.11")
+        pick(Directory(NATS, store), "latest", app="db", namespace="ns", version="2.11")
     with pytest.raises(ConfigurationError, match="is a backup of kind Postgres, and not of Nats"):
-        pick(NATS, store, record.name, app="db", namespace="ns", version="2.11")
+        pick(Directory(NATS, store), record.name, app="db", namespace="ns", version="2.11")
 
 
 def test_a_link_to_a_tree_is_not_followed(store: Path, tmp_path: Path) -> None:
     write_base_backup(tmp_path / "elsewhere", "rows")
     (store / "link.base").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(NotFoundError):
-        pick(POSTGRES, store, "link.base", app="db", namespace="ns", version="17.2")
+        pick(Directory(POSTGRES, store), "link.base", app="db", namespace="ns", version="17.2")
 
 
 def test_a_version_that_cannot_read_the_data_is_refused(store: Path) -> None:
     _kept(store)
     with pytest.raises(ConfigurationError, match=r"has data of 17, which 18[.]1 cannot start from"):
-        pick(POSTGRES, store, "latest", app="db", namespace="ns", version="18.1")
+        pick(Directory(POSTGRES, store), "latest", app="db", namespace="ns", version="18.1")
     assert same_series("1", "17.2") and same_series("17", "17.2") is same_series("17", "17") is None
 
 

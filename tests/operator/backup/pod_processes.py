@@ -14,15 +14,22 @@ from typing import Any
 
 from tests.operator.etcd.processes import Programs
 
+Secrets = Mapping[str, Mapping[str, str]]
+
 
 def run_pod(
-    template: dict[str, Any], programs: Programs, replaced: Mapping[str, str | Path], *, until: str = ""
+    template: dict[str, Any],
+    programs: Programs,
+    replaced: Mapping[str, str | Path],
+    *,
+    until: str = "",
+    secrets: Secrets | None = None,
 ) -> dict[str, str]:
     """What each container said, by name. `until`: end after that container, as if the pod was killed then."""
     said = {}
     spec = template["spec"]
     for container in (*spec["initContainers"], *spec["containers"]):
-        done = run_container(container, programs, replaced)
+        done = run_container(container, programs, replaced, secrets)
         assert done.returncode == 0, f"{container['name']}: {done.stderr or done.stdout}"
         said[container["name"]] = done.stdout
         if container["name"] == until:
@@ -31,13 +38,17 @@ def run_pod(
 
 
 def run_container(
-    container: dict[str, Any], programs: Programs, replaced: Mapping[str, str | Path]
+    container: dict[str, Any],
+    programs: Programs,
+    replaced: Mapping[str, str | Path],
+    secrets: Secrets | None = None,
 ) -> subprocess.CompletedProcess[str]:
     program, *arguments = container["command"]
     for old, new in replaced.items():
         arguments = [argument.replace(old, str(new)) for argument in arguments]
     own = programs.directory / program
     environment = {one["name"]: one["value"] for one in container["env"] if "value" in one}
+    environment |= _from_secrets(container, secrets or {})
     return subprocess.run(
         [sys.executable if program == "python3" else str(own), *arguments],
         check=False,
@@ -45,3 +56,14 @@ def run_container(
         text=True,
         env={"PATH": os.environ["PATH"], **environment},
     )
+
+
+def _from_secrets(container: dict[str, Any], secrets: Secrets) -> dict[str, str]:
+    """The variables that a kubelet would take from Secrets; a missing one that is not optional is a KeyError."""
+    found = {}
+    for one in container["env"]:
+        if reference := one.get("valueFrom", {}).get("secretKeyRef"):
+            values = secrets.get(reference["name"], {})
+            if reference["key"] in values or not reference.get("optional"):
+                found[one["name"]] = values[reference["key"]]
+    return found

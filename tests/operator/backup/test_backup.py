@@ -22,10 +22,11 @@ from fleet.apps.etcd.backup.snapshot import verified
 from fleet.apps.etcd.engine.protocol import Etcd as Protocol
 from fleet.errors import AccessError, ConfigurationError, ConflictError, NotFoundError, ResourceError
 from fleet.kit import names as kit_names
-from fleet.kit.backup import commands, shelf
+from fleet.kit.backup import commands
+from fleet.kit.backup.directory import Directory
 from fleet.kit.backup.records import Record, part_of, read, record_of
 from fleet.kit.backup.restoration import Choice, pick_job, restore_job
-from fleet.kit.backup.retention import keep, prepare
+from fleet.kit.backup.retention import keep
 from fleet.kit.backup.schedule import cron_job
 from fleet.kit.backup.shelf import pick
 from fleet.kit.backup.volumes import clear, place
@@ -107,7 +108,7 @@ def test_a_backup_is_complete_named_and_described(source: Source) -> None:
     assert record.place == f"claim/backups/orders/{record.name}"
     assert record.size == source.snapshot.stat().st_size
     assert abs(datetime.fromisoformat(record.time) - datetime.now(UTC)) < timedelta(minutes=5)
-    assert shelf.complete(PLAN, source.directory) == [record]
+    assert Directory(PLAN, source.directory).complete() == [record]
     assert {file.name for file in source.directory.iterdir()} == {record.name, record_of(source.snapshot).name}
 
 
@@ -241,13 +242,13 @@ def test_a_snapshot_that_is_not_whole_is_no_backup(source: Source, tmp_path: Pat
     with pytest.raises(ResourceError, match=r"not whole|damaged"):
         _kept(tmp_path, part)
     assert list(tmp_path.iterdir()) == [part]
-    prepare(tmp_path, "registry", "job-2")
+    Directory(PLAN, tmp_path).prepare("registry", "job-2")
     assert list(tmp_path.iterdir()) == []
 
 
 def _kept(directory: Path, part: Path, *, now: datetime = NOW, count: int = 2, **other: str) -> Record:
-    whose = {"app": "registry", "namespace": "ns", "identity": "abc", **other}
-    return keep(PLAN, directory, part, version="3.5.1", count=count, place="here", now=now, **whose)
+    whose: dict[str, Any] = {"app": "registry", "namespace": "ns", "identity": "abc", **other}
+    return keep(Directory(PLAN, directory), part, version="3.5.1", count=count, place="here", now=now, **whose)
 
 
 def _another(source: Source, directory: Path, **options: Any) -> Record:
@@ -266,7 +267,7 @@ def test_only_the_newest_of_this_app_are_kept_and_nothing_else_is_touched(source
         _another(source, tmp_path, now=NOW - timedelta(days=7), identity="other"),
     ]
     own = [_another(source, tmp_path, now=NOW + timedelta(days=day)) for day in range(4)]
-    assert shelf.complete(PLAN, tmp_path) == sorted([*others, *own[-2:]], key=lambda one: one.time)
+    assert Directory(PLAN, tmp_path).complete() == sorted([*others, *own[-2:]], key=lambda one: one.time)
     names = {*foreign, *(one.name for one in (*others, *own[-2:]))}
     names |= {record_of(Path(one.name)).name for one in (*others, *own[-2:])}
     assert {one.name for one in tmp_path.iterdir()} == names
@@ -276,12 +277,12 @@ def test_a_clock_that_went_back_never_costs_the_backup_just_made(source: Source,
     for day in range(3):
         _another(source, tmp_path, now=NOW + timedelta(days=day), count=3)
     made = _another(source, tmp_path, now=NOW - timedelta(days=30), count=1)
-    assert shelf.complete(PLAN, tmp_path) == [made]
+    assert Directory(PLAN, tmp_path).complete() == [made]
 
 
 def test_two_backups_of_the_same_second_are_two(source: Source, tmp_path: Path) -> None:
     first, second = _another(source, tmp_path), _another(source, tmp_path)
-    assert first.name != second.name and shelf.complete(PLAN, tmp_path) == [first, second]
+    assert first.name != second.name and Directory(PLAN, tmp_path).complete() == [first, second]
 
 
 def test_what_a_killed_backup_left_is_cleared_up_but_not_what_may_be_in_use(source: Source, tmp_path: Path) -> None:
@@ -292,7 +293,7 @@ def test_what_a_killed_backup_left_is_cleared_up_but_not_what_may_be_in_use(sour
         (tmp_path / name).write_text("half")
         if name in abandoned:
             os.utime(tmp_path / name, (old, old))
-    prepare(tmp_path, "registry", "job-9")
+    Directory(PLAN, tmp_path).prepare("registry", "job-9")
     assert {one.name for one in tmp_path.iterdir()} == set(in_use)
 
     record = _another(source, tmp_path)
@@ -309,8 +310,8 @@ def test_a_store_that_cannot_be_written_to_is_told_before_etcd_is_asked(tmp_path
     blocked = tmp_path / "file"
     blocked.write_text("")
     with pytest.raises((ResourceError, AccessError), match="cannot be written to"):
-        prepare(blocked / "folder", "registry", "job")
-    prepare(tmp_path / "a" / "b", "registry", "job")
+        Directory(PLAN, blocked / "folder").prepare("registry", "job")
+    Directory(PLAN, tmp_path / "a" / "b").prepare("registry", "job")
     assert (tmp_path / "a" / "b").is_dir()
 
 
@@ -326,7 +327,7 @@ def test_the_latest_is_the_newest_that_is_complete(source: Source, tmp_path: Pat
 
 def _picked(source: Source, directory: Path, snapshot: str = "latest", **other: str) -> Record:
     options: dict[str, Any] = {"app": "copy", "namespace": "ns", "version": source.app.version, **other}
-    return pick(PLAN, directory, snapshot, **options)
+    return pick(Directory(PLAN, directory), snapshot, **options)
 
 
 def test_the_latest_of_several_apps_is_only_clear_for_one_of_them(source: Source, tmp_path: Path) -> None:

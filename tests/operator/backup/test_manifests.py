@@ -17,7 +17,7 @@ from fleet.kit import names
 from fleet.kit.backup import stores
 from fleet.kit.backup.outcome import backed_up, newest, read_manifest
 from fleet.kit.backup.records import Record
-from fleet.kit.backup.restoration import Choice, Restoration, claim, leftovers, restoration
+from fleet.kit.backup.restoration import Choice, Restoration, claim, leftovers, pick_job, restoration
 from fleet.kit.backup.schedule import backup_job, cron_job
 from fleet.kit.permissions import place
 from fleet.kit.status import LastBackup
@@ -137,12 +137,36 @@ def test_each_kind_of_store_is_mounted_in_its_way() -> None:
     assert (stores.directory(share), place(share)) == ("/store", "nfs://files.example/exports/etcd")
 
 
-def test_s3_is_refused_by_name() -> None:
-    bucket = S3("bucket/folder", secret="s3")
-    app = _app(backup=Backup(schedule="0 3 * * *", to=bucket), restore_from=Restore(bucket))
-    assert [problem.field for problem in stores.problems(app)] == ["backup.to", "restore_from.source"]
-    assert "S3 is not served yet" in str(stores.problems(app)[0])
-    assert stores.problems(_app()) == []
+def test_a_bucket_is_reached_by_our_own_steps_alone_and_engines_see_a_scratch_volume() -> None:
+    bucket = S3(
+        "backups/orders", secret="s3", endpoint="https://s3.test:9000", region="eu-1", style="host", encryption="key"
+    )
+    app = _app(backup=Backup(schedule="0 3 * * *", to=bucket, keep_for="30d"))
+    spec = _pod_of(_cron_job(app))["spec"]
+    told = [
+        *("--bucket=backups/orders", "--endpoint=https://s3.test:9000", "--region=eu-1", "--style=host"),
+        *("--secret=s3", "--encryption=key"),
+    ]
+    prepare, save = spec["initContainers"]
+    (keep,) = spec["containers"]
+    for ours in (prepare, keep):
+        assert [word for word in ours["command"] if word in told] == told
+        secrets = {one["name"]: one["valueFrom"].get("secretKeyRef") for one in ours["env"]}
+        assert secrets["AWS_SECRET_ACCESS_KEY"] == {"name": "s3", "key": "AWS_SECRET_ACCESS_KEY"}
+        assert secrets["AWS_SESSION_TOKEN"] == {"name": "s3", "key": "AWS_SESSION_TOKEN", "optional": True}
+        assert secrets["FLEET_S3_CA"] == {"name": "s3", "key": "ca.crt", "optional": True}
+        assert secrets["FLEET_BACKUP_KEY"] == {"name": "key", "key": "key"}
+    assert "--keep-for=2592000" in keep["command"]
+    assert f"--place={place(bucket)}" in keep["command"] and place(bucket) == "https://s3.test:9000/backups/orders"
+    # The engine needs no key of it.
+    assert not [one for one in save["env"] if "secretKeyRef" in one.get("valueFrom", {})], (
+        "the engine needs no key of it"
+    )
+    assert spec["volumes"][0] == {"name": "store", "emptyDir": {}}
+    pick = pick_job(PLAN, app, Restore(bucket), operator_image="operator:1", version="3.5.1")
+    (chooser,) = _pod_of(pick)["spec"]["containers"]
+    assert chooser["volumeMounts"] == [{"name": "store", "mountPath": "/store", "readOnly": False}]
+    assert set(told) < set(chooser["command"]) and "--recorded" in chooser["command"]
 
 
 def test_a_backup_by_hand_is_the_job_that_the_schedule_would_make() -> None:

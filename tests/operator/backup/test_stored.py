@@ -16,7 +16,7 @@ import pytest
 
 from fleet.apps.etcd import Etcd, names
 from fleet.apps.etcd.backup.plan import PLAN
-from fleet.kit.backup import shelf
+from fleet.kit.backup.directory import Directory
 from fleet.kit.backup.records import part_of, read
 from fleet.kit.backup.restoration import Choice, claim, pick_job, restore_job
 from fleet.kit.backup.retention import keep
@@ -37,24 +37,28 @@ def store(tmp_path: Path) -> Path:
 
 
 def test_backups_of_before_are_found_and_picked(store: Path) -> None:
-    assert [record.name for record in shelf.complete(PLAN, store)] == [
+    assert [record.name for record in Directory(PLAN, store).complete()] == [
         OLDEST,
         NEWEST,
         "orders-20310506T030000Z-3.5.21.db",
     ]
-    record = pick(PLAN, store, "latest", app="registry", namespace="ns", version="3.5.35")
+    record = pick(Directory(PLAN, store), "latest", app="registry", namespace="ns", version="3.5.35")
     assert (record.name, record.data_version, record.size) == (NEWEST, "3.5", 28704)
     assert (
-        pick(PLAN, store, OLDEST, app="again", namespace="ns", version="3.6", origins=(), recorded=True).name == OLDEST
+        pick(Directory(PLAN, store), OLDEST, app="again", namespace="ns", version="3.6", origins=(), recorded=True).name
+        == OLDEST
     )
 
 
 def test_backups_of_before_count_among_those_that_are_kept(store: Path) -> None:
     part = store / part_of("registry", "job-9")
     shutil.copy(store / NEWEST, part)
-    whose = {"app": "registry", "namespace": "ns", "identity": "abc", "version": "3.5.35", "place": "claim/backups"}
-    made = keep(PLAN, store, part, count=2, now=datetime(2031, 5, 3, tzinfo=UTC), **whose)
-    assert [record.name for record in shelf.complete(PLAN, store) if record.app == "registry"] == [NEWEST, made.name]
+    whose: dict[str, Any] = {"app": "registry", "namespace": "ns", "identity": "abc", "place": "claim/backups"}
+    made = keep(Directory(PLAN, store), part, version="3.5.35", count=2, now=datetime(2031, 5, 3, tzinfo=UTC), **whose)
+    assert [record.name for record in Directory(PLAN, store).complete() if record.app == "registry"] == [
+        NEWEST,
+        made.name,
+    ]
 
 
 def _apps() -> dict[str, tuple[Etcd, Restore, str, tuple[str, ...], tuple[str, ...]]]:
@@ -113,7 +117,7 @@ def test_the_steps_of_either_releases_jobs_are_commands_of_this_one(made_by: str
     """A Job of the release before may run with this release's image, if that has the name of the other one's."""
     app, restore, version, founders, _ = _apps()["tls"]
     jobs, tools = JOBS["tls"], {"operator_image": "operator:1", "version": version}
-    choice = Choice(NEWEST, shelf.complete(PLAN, store)[1].checksum)
+    choice = Choice(NEWEST, Directory(PLAN, store).complete()[1].checksum)
     if made_by == "this one":
         assert app.backup
         filled = restore_job(PLAN, app, restore, founders[-1], founders, choice=choice, image="etcd:1", **tools)

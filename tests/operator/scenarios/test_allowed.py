@@ -14,6 +14,7 @@ from fleet.apps.etcd.engine.engine import EtcdEngine
 from fleet.errors import ConfigurationError, PolicyError
 from fleet.install.manifests import InstallOptions, deployment, settings_of
 from fleet.kit.backup import content
+from fleet.kit.backup.directory import Directory
 from fleet.kit.backup.records import Record
 from fleet.kit.backup.restoration import pick_job
 from fleet.kit.backup.shelf import pick
@@ -135,7 +136,13 @@ def test_an_app_starts_from_backups_of_its_own_namespace_unless_others_are_allow
     def refused(snapshot: str, origins: tuple[str, ...], *, recorded: bool = False) -> str:
         with pytest.raises(Exception) as problem:
             pick(
-                PLAN, tmp_path, snapshot, app="db", namespace="shop", version="3.5", origins=origins, recorded=recorded
+                Directory(PLAN, tmp_path),
+                snapshot,
+                app="db",
+                namespace="shop",
+                version="3.5",
+                origins=origins,
+                recorded=recorded,
             )
         return type(problem.value).__name__ + str(problem.value)
 

@@ -28,7 +28,8 @@ from fleet.apps.etcd.engine.observe import EtcdObservation, members_of
 from fleet.apps.etcd.engine.protocol import Endpoint, Etcd, Unreachable
 from fleet.errors import ConfigurationError, FleetError
 from fleet.kit.adoption.workload import LONGEST_TEXT, processes
-from fleet.kit.backup import content, shelf
+from fleet.kit.backup import content
+from fleet.kit.backup.directory import Directory
 from fleet.kit.backup.outcome import read_record
 from fleet.kit.backup.records import Record, read
 from fleet.kit.backup.shelf import pick
@@ -354,11 +355,11 @@ def test_a_pipe_or_a_link_beside_backups_holds_up_nobody(tmp_path: Path) -> None
     (tmp_path / "db-3.json").symlink_to(tmp_path / "db-1.json")
     (tmp_path / "db-4.json").mkdir()
     found: list[list[Record]] = []
-    thread = threading.Thread(target=lambda: found.append(shelf.complete(PLAN, tmp_path)), daemon=True)
+    thread = threading.Thread(target=lambda: found.append(Directory(PLAN, tmp_path).complete()), daemon=True)
     thread.start()
     thread.join(20)
     assert found == [[record()]]
-    assert shelf.without_backup(tmp_path, record()) == []
+    assert Directory(PLAN, tmp_path).without_backup(record()) == []
 
 
 @pytest.mark.parametrize(
@@ -378,7 +379,7 @@ def test_a_pipe_or_a_link_beside_backups_holds_up_nobody(tmp_path: Path) -> None
 def test_a_record_that_is_none_is_passed_over_as_a_file_and_as_last_words(text: str, tmp_path: Path) -> None:
     assert read(text) is None
     (tmp_path / "x.json").write_text(text)
-    assert shelf.complete(PLAN, tmp_path) == []
+    assert Directory(PLAN, tmp_path).complete() == []
     ended = {"name": "keep", "state": {"terminated": {"exitCode": 0, "message": text}}}
     assert read_record({"status": {"containerStatuses": [ended]}}, "keep") is None
 
@@ -391,7 +392,7 @@ def test_a_snapshot_is_a_file_of_its_directory(name: str, tmp_path: Path) -> Non
     (tmp_path / "bank" / "db-1.db").write_bytes(b"x")
     (own / "link.db").symlink_to(tmp_path / "bank" / "db-1.db")
     with pytest.raises(FleetError, match=r"is not the name of a backup|there is no backup"):
-        pick(PLAN, own, name, app="db", namespace="shop", version="3.5", origins=("*",))
+        pick(Directory(PLAN, own), name, app="db", namespace="shop", version="3.5", origins=("*",))
 
 
 # Names, logs and metrics

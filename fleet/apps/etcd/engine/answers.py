@@ -16,7 +16,6 @@ from fleet.apps.etcd.engine.repair import free_space, mend_though_full, refuse_t
 from fleet.apps.etcd.engine.secrets import unsigned
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit.adoption.convergence import changes_over, late
-from fleet.kit.backup import stores
 from fleet.kit.backup.restoration import leftovers, restoration
 from fleet.kit.backup.schedule import cron_job_name
 from fleet.kit.driver import Hop
@@ -120,7 +119,7 @@ class EtcdAnswers(Answers[Etcd]):
         app, world = observation.app, observation.world
         if app.restore_from is None or ledger.identity:
             return None
-        if problems := [*stores.problems(app), *observation.barred_fields("restore_from.source")]:
+        if problems := observation.barred_fields("restore_from.source"):
             return blocked("CannotRestore", "; ".join(map(str, problems)))
         state = restoration(
             PLAN,

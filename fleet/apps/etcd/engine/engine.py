@@ -17,7 +17,6 @@ from fleet.apps.etcd.engine.secrets import authorities, connection_as_found, nam
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit.adoption.convergence import Pending
 from fleet.kit.adoption.takeover import PlacedApp
-from fleet.kit.backup import stores
 from fleet.kit.backup.outcome import backed_up, newest
 from fleet.kit.backup.schedule import cron_job
 from fleet.kit.observe.observation import RoleSpec
@@ -57,7 +56,7 @@ class EtcdEngine(AppEngine[Etcd]):
     def attachments(self, observation: EtcdObservation) -> list[Object]:
         app, version = observation.app, observation.oldest_version
         founded = observation.ledger is not None and observation.ledger.identity
-        if app.backup is None or not founded or version is None or stores.problems(app) or observation.barred:
+        if app.backup is None or not founded or version is None or observation.barred:
             return []
         job = cron_job(
             PLAN,
@@ -83,7 +82,7 @@ class EtcdEngine(AppEngine[Etcd]):
 def _backup_conditions(observation: EtcdObservation, known: LastBackup | None) -> tuple[tuple[str, str, str, str], ...]:
     if observation.app.backup is None:
         return ()
-    if problems := [*stores.problems(observation.app), *observation.barred_fields("backup.to")]:
+    if problems := observation.barred_fields("backup.to"):
         return (("BackedUp", "False", "CannotBackUp", "; ".join(map(str, problems))),)
     pods = observation.world.all("Pod")
     return (backed_up(observation.world.all("Job"), pods, newest(pods, known)),)
