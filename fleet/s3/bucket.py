@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import chain
+from itertools import islice
 from typing import NoReturn
 from xml.sax.saxutils import escape
 
@@ -27,7 +27,7 @@ from fleet.s3.transport import (
 
 log = logging.getLogger(__name__)
 MIB = 1 << 20
-SMALLEST_PART = 16 * MIB  # stores ask for 5 MiB at least; fewer requests are faster
+SMALLEST_PART = 8 * MIB  # stores ask for 5 MiB at least
 MOST_PARTS = 9_000  # stores take 10,000; all but the last have one size, since some stores want that
 _ALONGSIDE = 2  # parts under way at once: one is hashed while the other is sent
 _LARGE_PART = 32 * MIB  # larger ones go one at a time, for the memory
@@ -122,24 +122,23 @@ class BucketClient:
         """Write an object of any size, in parts of `part` bytes. Nothing is left of one that fails, unless the store
         cannot be reached any more; `unfinished` has it then."""
         parts = _regroup(pieces, part)
-        first = next(parts, b"")
-        second = next(parts, None)
-        if second is None:
-            self.put(name, first)
+        beginning = deque(islice(parts, 2))
+        if len(beginning) < 2:
+            self.put(name, beginning.pop() if beginning else b"")
             return
         answer = self.transport.send("POST", self.address.url(name, {"uploads": ""}))
         upload = text_of(answer.body, "UploadId") if answer.good else ""
         if not upload:
             self.transport.fail(answer, f"{name} cannot be written")
         try:
-            tags = self._send_parts(name, upload, chain((first, second), parts), part)
+            tags = self._send_parts(name, upload, _taken(beginning, parts), part)
             self._complete(name, upload, tags)
         except BaseException:
             with suppress(FleetError):
                 self.abort(UnfinishedUpload(name, upload, datetime.now(UTC)))
             raise
 
-    def _send_parts(self, name: str, upload: str, parts: Iterable[bytes], size: int) -> list[str]:
+    def _send_parts(self, name: str, upload: str, parts: Iterable[memoryview], size: int) -> list[str]:
         alongside = 1 if size > _LARGE_PART else _ALONGSIDE
         tags: list[str] = []
         running: deque[Future[str]] = deque()
@@ -157,7 +156,7 @@ class BucketClient:
                 raise
         return tags
 
-    def _send_part(self, name: str, upload: str, number: int, part: bytes) -> str:
+    def _send_part(self, name: str, upload: str, number: int, part: memoryview) -> str:
         url = self.address.url(name, {"partNumber": str(number), "uploadId": upload})
         answer = self.transport.send("PUT", url, part)
         tag = answer.headers.get("etag", "")
@@ -228,16 +227,27 @@ class MissingObjectError(ResourceError):
     """There is no object of that name."""
 
 
-def _regroup(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
-    """Yield the same bytes in parts of one size; the last one may be smaller."""
-    part = bytearray()
+def _taken(beginning: deque[memoryview], rest: Iterator[memoryview]) -> Iterator[memoryview]:
+    """Yield parts that were looked at already, and the others; none is kept once it was taken."""
+    while beginning:
+        yield beginning.popleft()
+    yield from rest
+
+
+def _regroup(pieces: Iterable[bytes], size: int) -> Iterator[memoryview]:
+    """Yield the same bytes in parts of one size; the last one may be smaller. Each is copied once."""
+    part, filled = memoryview(bytearray(size)), 0
     for piece in pieces:
-        part += piece
-        while len(part) >= size:
-            yield bytes(memoryview(part)[:size])
-            del part[:size]
-    if part:
-        yield bytes(part)
+        rest = memoryview(piece)
+        while rest:
+            taken = min(len(rest), size - filled)
+            part[filled : filled + taken] = rest[:taken]
+            filled, rest = filled + taken, rest[taken:]
+            if filled == size:
+                yield part
+                part, filled = memoryview(bytearray(size)), 0
+    if filled:
+        yield part[:filled]
 
 
 def _time(text: str) -> datetime:

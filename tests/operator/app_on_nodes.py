@@ -71,6 +71,7 @@ class Operator:
         self.cluster = cluster
         self.engine = engine
         self.kubeconfig = cluster.kubeconfig  # of one who may do everything, unless told otherwise
+        self.options: tuple[str, ...] = ()  # beside those that every test needs
         self.log = log
         log.touch()
         self._process: subprocess.Popen[bytes] | None = None
@@ -84,6 +85,7 @@ class Operator:
             f"--operator-image={OPERATOR_IMAGE}",
             f"--image={self.engine.name}={self.engine.image}",
             "--allow-image=*",
+            *self.options,
         ]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(

@@ -49,8 +49,8 @@ def test_what_is_absent_is_created_with_an_intent_in_the_inventory() -> None:
 
 
 def test_a_new_app_that_nothing_would_come_of_is_refused_and_not_made() -> None:
-    to = {"s3": {"place": "b", "secret": "s"}}
-    spec = {"version": "3.5", "backup": {"schedule": "@daily", "to": to}}
+    adopt = {"identity": "c1", "statefulSet": "kv"}
+    spec = {"version": "3.5", "adopt": adopt, "volume": {"onDelete": "delete"}}
     own = {"name": "db", "namespace": "shop"}
     step = only(
         planned(
@@ -58,7 +58,8 @@ def test_a_new_app_that_nothing_would_come_of_is_refused_and_not_made() -> None:
         )
     )
     assert (step.verb, step.refused, step.manifest) == (Verb.CONFLICT, True, None)
-    assert step.reason == "cannot be made so: backup.to: S3 is not served yet (use Claim(…) or NFS(…))"
+    kept = "volumes of members that are taken over are kept when the app goes"
+    assert step.reason == f"cannot be made so: volume.on_delete: {kept} (leave it out, and delete the claims by hand)"
 
 
 def test_volumes_of_an_app_that_was_taken_over_are_not_said_to_be_deleted() -> None:

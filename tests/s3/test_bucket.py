@@ -73,7 +73,7 @@ def test_an_object_of_any_size_is_uploaded_whole(s3: S3, size: int) -> None:
 
 
 def test_parts_grow_with_the_object_and_are_few_enough() -> None:
-    assert part_size(0) == part_size(100 << 30) == 16 * MIB
+    assert part_size(0) == part_size(60 << 30) == 8 * MIB
     for size in (1 << 40, 5 << 40):
         assert size / part_size(size) < 9_001 and part_size(size) % MIB == 0
 

@@ -261,12 +261,12 @@ def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
 def _packed(part: Path) -> tuple[Iterator[bytes], int]:
     """Return what is sent, in pieces, and about how large that is."""
     if not part.is_dir():
-        return _pieces_of(part), part.stat().st_size
+        return pieces_of(part), part.stat().st_size
     files = [path for path in part.rglob("*") if path.is_file()]
     return _pack(part), sum(file.stat().st_size + 2048 for file in files) + 64 * _CHUNK
 
 
-def _pieces_of(file: Path) -> Iterator[bytes]:
+def pieces_of(file: Path) -> Iterator[bytes]:
     with file.open("rb") as source:
         while piece := source.read(_CHUNK):
             yield piece

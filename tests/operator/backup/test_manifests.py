@@ -154,7 +154,7 @@ def test_a_bucket_is_reached_by_our_own_steps_alone_and_engines_see_a_scratch_vo
         secrets = {one["name"]: one["valueFrom"].get("secretKeyRef") for one in ours["env"]}
         assert secrets["AWS_SECRET_ACCESS_KEY"] == {"name": "s3", "key": "AWS_SECRET_ACCESS_KEY"}
         assert secrets["AWS_SESSION_TOKEN"] == {"name": "s3", "key": "AWS_SESSION_TOKEN", "optional": True}
-        assert secrets["FLEET_S3_CA"] == {"name": "s3", "key": "ca.crt", "optional": True}
+        assert secrets["FLEET_STORE_CA"] == {"name": "s3", "key": "ca.crt", "optional": True}
         assert secrets["FLEET_BACKUP_KEY"] == {"name": "key", "key": "key"}
     assert "--keep-for=2592000" in keep["command"]
     assert f"--place={place(bucket)}" in keep["command"] and place(bucket) == "https://s3.test:9000/backups/orders"

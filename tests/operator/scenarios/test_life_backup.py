@@ -1,7 +1,10 @@
-"""A backup made by the app's own CronJob becomes a new app with the same data."""
+"""A backup made by the app's own CronJob becomes a new app with the same data, from a claim and from S3."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from fleet.testing import S3
 from tests.operator.app_on_nodes import App
 from tests.operator.scenarios.test_life_operations import ask
 
@@ -16,7 +19,28 @@ def test_a_backup_becomes_a_new_app_with_the_same_data(app: App) -> None:
             "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "256Mi"}}},
         }
     )
-    place = {"claim": {"claim": "backups"}}
+    _goes_there_and_comes_back(app, {"claim": {"claim": "backups"}})
+
+
+def test_a_backup_goes_to_s3_encrypted_and_becomes_a_new_app_with_the_same_data(unattended: App, s3: S3) -> None:
+    app = unattended
+    app.cluster.images("etcd")
+    app.cluster.images("fleet-operator")
+    secrets = {
+        "s3": {"AWS_ACCESS_KEY_ID": s3.key.access, "AWS_SECRET_ACCESS_KEY": s3.key.secret},
+        "backup-key": {"key": "00" * 32},
+    }
+    for name, values in secrets.items():
+        metadata = {"name": name, "namespace": app.namespace}
+        app.cluster.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": values})
+    app.operator.options = (f"--allow-store={s3.url}/{s3.bucket.name}/*",)
+    app.operator.start()
+    bucket = {"place": f"{s3.bucket.name}/registry", "secret": "s3", "endpoint": s3.url, "encryption": "backup-key"}
+    _goes_there_and_comes_back(app, {"s3": bucket})
+    assert len(s3.bucket.keys("registry/")) == 2 and s3.bucket.uploads() == []
+
+
+def _goes_there_and_comes_back(app: App, place: dict[str, Any]) -> None:
     app.want(version="3.5", members=1, backup={"schedule": "0 3 1 1 *", "to": place})
     app.wait_ready()
     with app.writer(rate=100) as writer:
