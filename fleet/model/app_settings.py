@@ -300,6 +300,9 @@ class Backup(Model, frozen=True):
     """How many are kept; older ones are deleted once a newer one is complete."""
     keep_for: Duration | None = None
     """For how long they are kept, such as "30d", if fewer than `keep` are younger; the newest is never deleted."""
+    trial: Cron | None = None
+    """When the newest one is restored on trial, into a place that nothing reads, in the same notation; the condition
+    `Recoverable` says how the last trial ended."""
     suspended: bool = False
     """Make none for now."""
 

@@ -13,20 +13,7 @@ import psutil
 
 from tests.bench.figure import HEADER, Figure
 
-BENCHMARKS = (
-    "cli",
-    "evaluate",
-    "sandbox",
-    "preview",
-    "sync",
-    "beside",
-    "serve",
-    "operator",
-    "failover",
-    "lab",
-    "demo",
-    "s3",
-)
+BENCHMARKS = ("cli", "evaluate", "sandbox", "preview", "sync", "beside", "serve", "operator", "failover", "lab", "demo")
 ON_DEMAND = ("cold", "s3")  # minutes of the whole machine: measured when named
 MODULES = {"operator": "operators.bench"}  # those whose module is not named as they are
 DOCS = Path(__file__).parents[2] / "docs" / "performance"

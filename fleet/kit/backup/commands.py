@@ -55,7 +55,7 @@ def backup_commands(load: LoadPlan) -> click.Group:
     return click.Group(
         "backup",
         callback=_begin,
-        commands=[prepare, keep, note, pick, copy, place],
+        commands=[prepare, keep, note, pick, copy, place, prove],
         context_settings={"obj": load},
         help="The steps of backups and restores. Pods run them; the operator makes the pods.",
     )
@@ -166,6 +166,8 @@ def note(*, kind: str, app: str, namespace: str, job: str, version: str, identit
 @click.option("--recorded", is_flag=True, help="Only what says whose it is.")
 @click.option("--link", type=click.Path(path_type=Path), metavar="PATH", help="A name to give to it.")
 @click.option("--volume", type=_volume_path, metavar="PATH", help="Where the member's volume is.")
+@click.option("--record", type=click.Path(path_type=Path), metavar="PATH", help="A file for what is known about it.")
+@_identity
 @_bucket
 @click.pass_obj
 def pick(
@@ -183,6 +185,8 @@ def pick(
     recorded: bool,
     link: Path | None,
     volume: Path | None,
+    record: Path | None,
+    identity: str,
     **bucket: Any,
 ) -> None:
     """Choose a backup and read it through; with a volume, make room on it too."""
@@ -193,7 +197,7 @@ def pick(
         plan = _plan(load, kind)
         if volume is not None:  # before anything is read: a volume with data of another origin ends it here
             volumes.clear(plan, volume, checksum)
-        record = pick(
+        chosen = pick(
             _shelf(plan, directory, **bucket),
             snapshot,
             app=app,
@@ -202,10 +206,13 @@ def pick(
             checksum=checksum,
             origins=origins,
             recorded=recorded,
+            identity=identity,
         )
         if link is not None:
-            volumes.link(directory / record.name, link)
-        return record.write()
+            volumes.link(directory / chosen.name, link)
+        if record is not None:
+            record.write_text(chosen.write())
+        return chosen.write()
 
     _report(work)
 
@@ -236,6 +243,23 @@ def place(load: LoadPlan, kind: str, volume: Path, snapshot: str, checksum: str)
     def work() -> str:
         new = place(_plan(load, kind), volume, snapshot, checksum)
         return f"{snapshot} has been put back" if new else f"{snapshot} was put back before"
+
+    _report(work)
+
+
+@click.command()
+@_kind
+@click.option("--record", type=_volume_path, required=True, metavar="PATH", help="What is known about the backup.")
+@click.option("--restored", type=click.Path(path_type=Path), metavar="PATH", help="Where it was restored to.")
+@click.pass_obj
+def prove(load: LoadPlan, /, kind: str, record: Path, restored: Path | None) -> None:
+    """Check what a restore on trial made, and say which backup it was."""
+    from fleet.kit.backup.trial import check_restored  # noqa: PLC0415
+
+    def work() -> str:
+        if restored is not None:
+            check_restored(_plan(load, kind), restored)
+        return record.read_text()
 
     _report(work)
 

@@ -15,7 +15,7 @@ from fleet.kit.programs import EngineCommand
 Manifest = dict[str, Any]
 TASK = "fleet.dev/task"  # the label that says what a Job is for
 NAME = "app.kubernetes.io/name"
-Task = Literal["backup", "restore"]
+Task = Literal["backup", "restore", "trial"]
 SMALL = {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
 RETRIES = 3
 

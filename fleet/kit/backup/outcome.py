@@ -60,6 +60,22 @@ def backed_up(jobs: Iterable[Object], pods: Iterable[Object], known: LastBackup 
     return "BackedUp", "Unknown", "NoBackup", "no backup has been made yet"
 
 
+def recoverable(jobs: Iterable[Object], pods: Iterable[Object]) -> tuple[str, str, str, str]:
+    """The condition Recoverable (type, status, reason, message): how the last trial of a restore ended."""
+    ended = [(end, job) for job in jobs if _is(job, "trial") and (end := _end(job))]
+    if not ended:
+        return "Recoverable", "Unknown", "NoTrial", "no backup has been restored on trial yet"
+    (time, success), job = max(ended, key=lambda one: one[0])
+    name, own = job["metadata"]["name"], list(pods)
+    if not success:
+        return "Recoverable", "False", "TrialFailed", f"{name} failed: {why_failed(job, own)}"
+    records = [record for pod in own if _of_job(pod, name) and (record := read_record(pod, "prove"))]
+    if not records:  # its pod is gone, and with it which one it was
+        return "Recoverable", "True", "TrialComplete", f"{name} restored the newest backup, at {time}"
+    reaching = f", reaching {records[0].position}" if records[0].position else ""
+    return "Recoverable", "True", "TrialComplete", f"{records[0].place} was restored on trial at {time}{reaching}"
+
+
 def is_complete(job: Object) -> bool:
     return (end := _end(job)) is not None and end[1]
 
@@ -71,7 +87,7 @@ def is_failed(job: Object) -> bool:
 def why_failed(job: Object, pods: Iterable[Object]) -> str:
     """In the words of the container that failed, of the Job's last pod that has any."""
     name = job["metadata"]["name"]
-    own = [pod for pod in pods if pod["metadata"].get("labels", {}).get("batch.kubernetes.io/job-name") == name]
+    own = [pod for pod in pods if _of_job(pod, name)]
     for pod in sorted(own, key=lambda one: str(one["metadata"].get("creationTimestamp", "")), reverse=True):
         if words := troubles(pod):
             return words
@@ -106,6 +122,10 @@ def _end(job: Object) -> tuple[str, bool] | None:
 
 def _is(found: Object, task: str) -> bool:
     return bool(found["metadata"].get("labels", {}).get(TASK) == task)
+
+
+def _of_job(pod: Object, name: str) -> bool:
+    return bool(pod["metadata"].get("labels", {}).get("batch.kubernetes.io/job-name") == name)
 
 
 def _statuses(pod: Object, kind: str) -> list[Object]:

@@ -130,7 +130,7 @@ def pick_job(
     plan: BackupPlan[A], app: A, restore: Restore, *, operator_image: str, version: str, origins: Sequence[str] = ()
 ) -> Manifest:
     """Return the Job that chooses the backup, and says which one in its last words."""
-    command = _pick(plan, app, restore, snapshot=restore.snapshot, version=version, origins=origins)
+    command = pick_command(plan, app, restore, snapshot=restore.snapshot, version=version, origins=origins)
     pick = container(
         "pick",
         operator_image,
@@ -203,7 +203,7 @@ def restore_job(
             {"name": "work", "emptyDir": {"sizeLimit": "1Mi"}},
         ]
         pick = [
-            *_pick(plan, app, restore, snapshot=choice.snapshot, version=version, origins=origins),
+            *pick_command(plan, app, restore, snapshot=choice.snapshot, version=version, origins=origins),
             *exact,
             f"--link={link}",
         ]
@@ -243,9 +243,10 @@ def restore_job(
     return _job(plan, app, str(names.ordinal(pod)), spec, note)
 
 
-def _pick(
+def pick_command(
     plan: BackupPlan[A], app: A, restore: Restore, *, snapshot: str, version: str, origins: Sequence[str]
 ) -> list[str]:
+    """Return the command line of the step that chooses a backup and reads it."""
     return operator_command(
         plan.kind,
         "pick",

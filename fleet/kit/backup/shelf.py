@@ -77,15 +77,19 @@ def pick(
     checksum: str = "",
     origins: Sequence[str] | None = None,
     recorded: bool = False,
+    identity: str = "",
 ) -> Record:
     """Return the backup's record, after every byte of it was read. One that has no record, since a person made it, can
     be named too. Raises NotFoundError, PolicyError, ConfigurationError for one that the app's version cannot start
     from, ResourceError for one that is not whole.
 
     `origins`: patterns of namespaces beside the app's own whose backups may be taken; None: any. `recorded`: only what
-    says whose it is.
+    says whose it is. `identity`: only what this very app made.
     """
     plan, records = shelf.plan, shelf.complete()
+    if identity:
+        whose = (app, namespace, identity)
+        records = [one for one in records if (one.app, one.namespace, one.identity) == whose]
     if origins is not None:
         _refuse_others(records, snapshot, namespace, origins, recorded=recorded)
         records = [one for one in records if _may_take(one, namespace, origins)]

@@ -15,10 +15,11 @@ from fleet.apps.etcd.backup.plan import PLAN
 from fleet.apps.etcd.driver import DRIVER
 from fleet.kit import names
 from fleet.kit.backup import stores
-from fleet.kit.backup.outcome import backed_up, newest, read_manifest
+from fleet.kit.backup.outcome import backed_up, newest, read_manifest, recoverable
 from fleet.kit.backup.records import Record
 from fleet.kit.backup.restoration import Choice, Restoration, claim, leftovers, pick_job, restoration
 from fleet.kit.backup.schedule import backup_job, cron_job
+from fleet.kit.backup.trial import trial_cron_job
 from fleet.kit.permissions import place
 from fleet.kit.status import LastBackup
 from fleet.kit.workload.pods import pod_template, stateful_set, surroundings
@@ -159,9 +160,7 @@ def test_a_bucket_is_reached_by_our_own_steps_alone_and_engines_see_a_scratch_vo
     assert "--keep-for=2592000" in keep["command"]
     assert f"--place={place(bucket)}" in keep["command"] and place(bucket) == "https://s3.test:9000/backups/orders"
     # The engine needs no key of it.
-    assert not [one for one in save["env"] if "secretKeyRef" in one.get("valueFrom", {})], (
-        "the engine needs no key of it"
-    )
+    assert not [one for one in save["env"] if "secretKeyRef" in one.get("valueFrom", {})]
     assert spec["volumes"][0] == {"name": "store", "emptyDir": {}}
     pick = pick_job(PLAN, app, Restore(bucket), operator_image="operator:1", version="3.5.1")
     (chooser,) = _pod_of(pick)["spec"]["containers"]
@@ -177,6 +176,54 @@ def test_a_backup_by_hand_is_the_job_that_the_schedule_would_make() -> None:
     assert job["metadata"]["labels"] == scheduled["spec"]["jobTemplate"]["metadata"]["labels"]
     assert job["spec"] == scheduled["spec"]["jobTemplate"]["spec"]
     assert job["metadata"]["ownerReferences"][0]["uid"] == "1-2-3"
+
+
+def test_a_trial_restores_the_apps_own_newest_backup_into_a_volume_that_goes_with_the_pod() -> None:
+    app = _app(backup=Backup(schedule="0 3 * * *", to=S3("b/f", secret="s3"), trial="0 6 * * 0"))
+    assert app.backup
+    tools = {"image": "etcd:3.5", "operator_image": "operator:1", "version": "3.5.1", "identity": "abc"}
+    cron = trial_cron_job(PLAN, app, app.backup, **tools)
+    assert cron and (cron["metadata"]["name"], cron["spec"]["schedule"]) == ("registry-trial", "0 6 * * 0")
+    spec = _pod_of(cron)["spec"]
+    pick, restore = spec["initContainers"]
+    (prove,) = spec["containers"]
+    assert {"--snapshot=latest", "--identity=abc", "--app=registry", "--bucket=b/f"} < set(pick["command"])
+    assert restore["command"][0] == "etcdutl" and "--data-dir=/trial/data" in restore["command"]
+    assert restore["image"] == "etcd:3.5" and pick["image"] == prove["image"] == "operator:1"
+    assert [one["name"] for one in spec["volumes"] if "emptyDir" in one] == ["store", "work", "trial"]
+    assert not [one for one in spec["volumes"] if "persistentVolumeClaim" in one], "no member's volume"
+    assert _pod_of(cron)["metadata"]["labels"]["fleet.dev/task"] == "trial"
+    mounted = trial_cron_job(PLAN, _app(), Backup(schedule="@daily", to=Claim("b"), trial="@weekly"), **tools)
+    assert mounted and all(
+        mount["readOnly"]
+        for container in _pod_of(mounted)["spec"]["initContainers"]
+        for mount in container["volumeMounts"]
+        if mount["name"] == "store"
+    )
+    assert trial_cron_job(PLAN, _app(), Backup(schedule="@daily", to=Claim("b")), **tools) is None
+
+
+def test_the_condition_says_what_is_recoverable() -> None:
+    def job(end: str, time: str, name: str) -> dict[str, Any]:
+        made = _backup_job(end, time, name)
+        made["metadata"]["labels"] = {"fleet.dev/task": "trial"}
+        return made
+
+    pod = _backup_pod(RECORD, job="t-1")
+    pod["metadata"]["labels"]["fleet.dev/task"] = "trial"
+    pod["status"]["containerStatuses"][0]["name"] = "prove"
+    good, bad = job("Complete", "2031-05-04T06:00:00Z", "t-1"), job("Failed", "2031-05-11T06:00:00Z", "t-2")
+    backup = _backup_job("Complete", "2031-05-30T03:00:00Z")
+    assert recoverable([backup], [pod])[1:3] == ("Unknown", "NoTrial")
+    told = f"{RECORD.place} was restored on trial at 2031-05-04T06:00:00Z, reaching 42"
+    assert recoverable([backup, good], [pod]) == ("Recoverable", "True", "TrialComplete", told)
+    assert recoverable([good], [])[1:] == (
+        "True",
+        "TrialComplete",
+        "t-1 restored the newest backup, at 2031-05-04T06:00:00Z",
+    )
+    assert recoverable([good, bad], [pod])[1:] == ("False", "TrialFailed", "t-2 failed: backoff limit")
+    assert backed_up([good, bad], [pod], None)[2] == "NoBackup", "a trial is none"
 
 
 def test_names_stay_short_enough_for_the_longest_app() -> None:

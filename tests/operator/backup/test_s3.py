@@ -17,6 +17,7 @@ from fleet.kit import names as kit_names
 from fleet.kit.backup.records import Record, read
 from fleet.kit.backup.restoration import Choice, pick_job, restore_job
 from fleet.kit.backup.schedule import cron_job
+from fleet.kit.backup.trial import trial_cron_job
 from fleet.model.app_settings import Backup, Restore
 from fleet.testing import S3
 from tests.operator.backup.pod_processes import run_container, run_pod
@@ -122,6 +123,33 @@ def test_an_etcd_goes_to_s3_and_comes_back_with_every_key(s3: S3, tmp_path: Path
                 assert await etcd.get(member.endpoint, "record/7") == b"value 7"
 
             cluster.talk(count)
+        _try(source, bucket, tmp_path / "tried", secrets, record)
+        s3.bucket.put(f"etcd/{record.name}", stored[:-9] + bytes(9))
+        with pytest.raises(AssertionError, match=r"is not what was written|was changed since it was encrypted"):
+            _try(source, bucket, tmp_path / "tried-2", secrets, record)
+
+
+def _try(
+    source: EtcdCluster, bucket: fleet.S3, directory: Path, secrets: dict[str, dict[str, str]], wanted: Record
+) -> None:
+    """Run the Job of a trial."""
+    for name in "abc":
+        (directory / name).mkdir(parents=True)
+    backup = Backup(schedule="0 3 * * *", to=bucket, trial="0 6 * * 0")
+    app = Etcd("registry", namespace="ns", version=VERSION, backup=backup)
+    cron = trial_cron_job(
+        PLAN, app, backup, image="etcd", operator_image="operator", version=f"{VERSION}.1", identity="abc"
+    )
+    assert cron
+    places: dict[str, str | Path] = {
+        "=/store": f"={directory / 'a'}",
+        "/work": directory / "b",
+        "/trial": directory / "c",
+    }
+    template = cron["spec"]["jobTemplate"]["spec"]["template"]
+    said = run_pod(template, source.programs, places, secrets=secrets)
+    assert read(said["prove"]) == wanted
+    assert (directory / "c" / "data" / "member" / "snap" / "db").exists()
 
 
 def test_a_wrong_key_is_told_before_etcd_is_asked_and_in_words_for_the_status(s3: S3, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from fleet.apps.etcd.spec import Etcd
 from fleet.kit.adoption.convergence import changes_over, late
 from fleet.kit.backup.restoration import leftovers, restoration
 from fleet.kit.backup.schedule import cron_job_name
+from fleet.kit.backup.trial import trial_name
 from fleet.kit.driver import Hop
 from fleet.kit.members import Ledger
 from fleet.kit.observe.answers import Answers, Images, image_in
@@ -113,6 +114,9 @@ class EtcdAnswers(Answers[Etcd]):
         cron = world.get("CronJob", cron_job_name(app))
         if cron is not None and (app.backup is None or observation.barred_fields("backup.to")):
             gone.append(cron)
+        trial = world.get("CronJob", trial_name(app))
+        if trial is not None and (cron in gone or app.backup is None or app.backup.trial is None):
+            gone.append(trial)
         return gone
 
     def restore(self, observation: EtcdObservation, ledger: Ledger, template: Object) -> Decision | None:

@@ -17,8 +17,9 @@ from fleet.apps.etcd.engine.secrets import authorities, connection_as_found, nam
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit.adoption.convergence import Pending
 from fleet.kit.adoption.takeover import PlacedApp
-from fleet.kit.backup.outcome import backed_up, newest
+from fleet.kit.backup.outcome import backed_up, newest, recoverable
 from fleet.kit.backup.schedule import cron_job
+from fleet.kit.backup.trial import trial_cron_job
 from fleet.kit.observe.observation import RoleSpec
 from fleet.kit.observe.world import World
 from fleet.kit.operate.app_engine import AppEngine, Conditions
@@ -58,16 +59,14 @@ class EtcdEngine(AppEngine[Etcd]):
         founded = observation.ledger is not None and observation.ledger.identity
         if app.backup is None or not founded or version is None or observation.barred:
             return []
-        job = cron_job(
-            PLAN,
-            app,
-            app.backup,
-            image=self.answers(observation).image(observation, app),
-            operator_image=self.images.get(OPERATOR, ""),
-            version=version,
-            identity=observation.ledger.identity if observation.ledger else "",
-        )
-        return [job]
+        tools = {
+            "image": self.answers(observation).image(observation, app),
+            "operator_image": self.images.get(OPERATOR, ""),
+            "version": version,
+            "identity": observation.ledger.identity if observation.ledger else "",
+        }
+        trial = trial_cron_job(PLAN, app, app.backup, **tools)
+        return [cron_job(PLAN, app, app.backup, **tools), *([trial] if trial else [])]
 
     def role_concerns(self, observation: EtcdObservation) -> Concerns:
         return concerns(observation, self.answers(observation))
@@ -85,4 +84,6 @@ def _backup_conditions(observation: EtcdObservation, known: LastBackup | None) -
     if problems := observation.barred_fields("backup.to"):
         return (("BackedUp", "False", "CannotBackUp", "; ".join(map(str, problems))),)
     pods = observation.world.all("Pod")
-    return (backed_up(observation.world.all("Job"), pods, newest(pods, known)),)
+    jobs = observation.world.all("Job")
+    tried = (recoverable(jobs, pods),) if observation.app.backup.trial else ()
+    return (backed_up(jobs, pods, newest(pods, known)), *tried)
