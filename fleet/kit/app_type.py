@@ -15,12 +15,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
+from fleet.errors import ConfigurationError
 from fleet.kit import names
 from fleet.kit.adoption.layout import FoundSet
 from fleet.kit.credentials.tls import Tls
 from fleet.kit.driver import Capabilities, Driver, EngineMeta, Impact, Path, Problem, Refusal
 from fleet.kit.members import LEDGER, MemberRecord
 from fleet.kit.members import read as read_ledger
+from fleet.kit.programs import Client
 from fleet.kit.versions import Versions
 from fleet.model.app import App
 from fleet.model.app_settings import Resources
@@ -339,6 +341,12 @@ class AppType(Driver[A]):
         them; None if they are kept as they are.
         """
         return None
+
+    def client(self, spec: A) -> Client:
+        raise ConfigurationError(
+            f"the app type {self.name} does not say which program connects to its members",
+            hint="`client` of an app type returns it; the Secret of its connection has what any client needs",
+        )
 
     # What others set up
 

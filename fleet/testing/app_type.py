@@ -35,6 +35,8 @@ def check_app_type(app_type: AppType[Any], app: App) -> None:
     """
     _check_spec(app_type, app)
     _check_versions(app_type)
+    unkept = [service.name or "of clients" for service in app_type.services if service.kept_by == "operator"]
+    assert not unkept, f"the Service {unkept[0]}: this release of the operator keeps no endpoints; an agent must"
     for role in app_type.roles_of(app):
         _check_pods(app_type, app, role)
     if app_type.engine:
@@ -84,6 +86,9 @@ def _check_versions(app_type: AppType[Any]) -> None:
 def _check_pods(app_type: AppType[Any], app: App, role: Role[Any]) -> None:
     image = app_type.image(app, {})
     assert image, "there is no image"
+    if role.files and (role.bootstrap != "alone" or role.joining != "itself"):
+        kept = type(app_type).read_settings is AppType.read_settings
+        assert not kept, "files of an older revision would not say what a member's volume may become: `read_settings`"
     template = pod_template(app_type, app, image, role=role.name)
     again = pod_template(app_type, app, image, role=role.name)
     assert json.dumps(template) == json.dumps(again), "the same spec gives another template: members would restart"

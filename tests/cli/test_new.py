@@ -112,6 +112,23 @@ found(engine="fleet_my_queue:Nothing")
     ]
 
 
+def test_a_type_whose_files_say_who_the_members_are_reads_its_older_files(root: Path, tmp_path: Path) -> None:
+    _, installed = make(root, "clustered")
+    code = """
+from fleet.kit.app_type import AppType
+from fleet.testing.app_type import check_app_type
+from fleet_my_ledger import TYPE, MyLedger
+check_app_type(TYPE, MyLedger("sample", version="1.1"))
+del type(TYPE).read_settings
+try:
+    check_app_type(TYPE, MyLedger("sample", version="1.1"))
+except AssertionError as error:
+    print(error)
+"""
+    told = call(tmp_path, "-c", code, packages=installed)
+    assert told.stdout.startswith("files of an older revision would not say"), told.stderr
+
+
 def test_it_has_a_definition_rights_and_a_place_in_plans(packages: tuple[Path, Path], tmp_path: Path) -> None:
     _, installed = packages
     printed = call(tmp_path, "-m", "fleet", "crds", "myqueue", packages=installed)

@@ -19,7 +19,7 @@ from fleet.kit.observe.answers import Answers
 from fleet.kit.observe.observation import Agreement, MemberState, Observation, Silence
 from fleet.kit.observe.world import World
 from fleet.kit.operate.app_engine import AppEngine
-from fleet.kit.operate.engine import Allowed, Connector, Declined, Done, Progress
+from fleet.kit.operate.engine import Allowed, Begun, Connector, Declined, Done, Progress
 from fleet.kit.simulate.cluster import Container, Disk
 from fleet.kit.step import Act
 from fleet.kit.versions import Versions
@@ -93,6 +93,8 @@ class _Server:
     disk: Disk
     version: str
     in_force: dict[str, str]
+    hangs: bool = False
+    coming: dict[str, str] = field(default_factory=dict)  # settings whose reload is under way
 
     @property
     def accepts(self) -> dict[str, set[str]]:
@@ -114,6 +116,9 @@ class KeeperServers:
     silent: set[str] = field(default_factory=set)
     broken: set[str] = field(default_factory=set)
     deaf: set[str] = field(default_factory=set)  # pods on which a request has no effect, as one that was lost
+    slow: bool = False  # a reload takes effect with the next tick
+    hung: set[str] = field(default_factory=set)  # images whose servers serve nobody, ever
+    recovering: str = ""  # what such a server says that it is busy with; "" is silent
     acts: list[tuple[str, str]] = field(default_factory=list)  # what members were asked for, and of whom
     elections: int = 0
     acknowledged: dict[str, int] = field(default_factory=dict)
@@ -126,17 +131,19 @@ class KeeperServers:
             return f"open {name}: no such file or directory"
         lines = dict(line.split("=", 1) for line in container.files[name].splitlines())
         settings = {key: text for key, text in lines.items() if key != "name"}
-        self.servers[container.pod] = _Server(container.volume, container.image.rpartition(":")[2], settings)
+        version, hangs = container.image.rpartition(":")[2], container.image in self.hung
+        self.servers[container.pod] = _Server(container.volume, version, settings, hangs)
         return ""
 
     def stop(self, pod: str) -> None:
         self.servers.pop(pod, None)
 
     def is_ready(self, pod: str) -> bool:
-        return pod in self.servers
+        return pod in self.servers and not self.servers[pod].hangs
 
     def tick(self) -> None:
         for server in self.servers.values():
+            server.in_force |= server.coming
             disk = server.disk
             disk.content["log"] = self.acknowledged[disk.uid] = disk.content.get("log", 0) + 1
 
@@ -171,6 +178,9 @@ class KeeperHalf:
         server = client.servers.get(pod)
         if server is None or pod in client.silent:
             return Silence("no answer in 2 s")
+        if server.hangs:
+            busy = MemberState(version=server.version, obstacle="it does not serve yet", progress=client.recovering)
+            return busy if client.recovering else Silence("no answer in 2 s")
         accepts = {user: frozenset(map(mark_password, known)) for user, known in server.accepts.items()}
         uses = {user: mark_password(password) for user, password in server.uses.items()}
         return MemberState(
@@ -186,6 +196,9 @@ class KeeperHalf:
         pod = str(act.arguments.get("pod", ""))
         client.acts.append((act.what, pod or str(act.arguments.get("user", ""))))
         if act.what == "reload":
+            if client.slow:
+                client.servers[pod].coming = dict(act.arguments["settings"])
+                return Begun()
             if pod not in client.deaf:
                 client.servers[pod].in_force |= act.arguments["settings"]
             return Done()
@@ -203,8 +216,8 @@ class KeeperHalf:
 
 
 class KeeperEngine(AppEngine[Keeper]):
-    def __init__(self, servers: KeeperServers) -> None:
-        super().__init__(KEEPER, {}, half=KeeperHalf(servers))
+    def __init__(self, servers: KeeperServers, app_type: KeeperType = KEEPER) -> None:
+        super().__init__(app_type, {}, half=KeeperHalf(servers))
 
     def answers(self, observation: Observation[Keeper]) -> Answers[Keeper]:
         return Answers(KEEPER, self.images, acts=frozenset({"user", "reload"}))

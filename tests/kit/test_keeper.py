@@ -221,6 +221,54 @@ def test_members_that_do_not_say_what_is_in_force_are_asked_for_no_reload() -> N
     assert IN_FORCE not in [one[0] for one in report.conditions]
 
 
+def test_a_request_that_only_begins_something_is_awaited_in_the_next_observation() -> None:
+    trial = installed()
+    trial.members.slow = True
+    trial.change(entries=500)
+    trial.settle()
+    assert trial.members.acts == [("reload", "db-0"), ("reload", "db-1"), ("reload", "db-2")]
+    assert all(server.in_force["entries"] == "500" for server in trial.members.servers.values())
+
+
+# Patience
+
+
+def upgraded(patience: float, recovering: str = "") -> Trial:
+    """Return a trial four minutes after an upgrade with which a member starts, and serves nobody."""
+
+    class Typed(KeeperType):
+        roles = (replace(KEEPER.roles[0], patience=patience),)
+
+    subject = replace(SUBJECT, make_engine=lambda servers: KeeperEngine(servers, Typed()))
+    trial = subject.make_trial()
+    trial.settle()
+    trial.members.hung.add("docker.io/library/keeper:1.1.0")
+    trial.members.recovering = recovering
+    trial.change(version="1.1")
+    for _ in range(240):
+        trial.reconcile_once()
+        trial.tick()
+    return trial
+
+
+def test_a_role_says_how_long_its_members_may_take_to_come_back() -> None:
+    impatient, patient = upgraded(60.0), upgraded(600.0)
+    assert impatient.decisions[-1].reason == "RollFailed"
+    assert all(impatient.members.is_ready(f"db-{number}") for number in range(3)), "it went back"
+    assert patient.decisions[-1].state is State.PROGRESSING
+    assert not any(decision.reason == "RollingBack" for decision in patient.decisions)
+
+
+def test_no_patience_ends_for_a_member_that_says_how_far_it_is() -> None:
+    trial = upgraded(60.0, recovering="it reads its log, 40 %")
+    assert not any(decision.reason in ("RollFailed", "RollingBack") for decision in trial.decisions)
+    trial.members.hung.clear()
+    trial.members.servers["db-2"].hangs = False
+    trial.tick()  # its kubelet notices
+    trial.settle()
+    assert {server.version for server in trial.members.servers.values()} == {"1.1.0"}
+
+
 # Types whose members are asked nothing
 
 
@@ -246,6 +294,11 @@ def test_a_role_names_only_users_that_the_type_has() -> None:
 
     with pytest.raises(ValueError, match="has no user 'fleet', whose password KEEPER_OPERATOR is to be"):
         plain_subject(Wrong()).make_trial().settle()
+
+
+def test_a_type_that_names_no_client_says_so_to_whoever_wants_to_connect() -> None:
+    with pytest.raises(ConfigurationError, match="Keeper does not say which program connects to its members"):
+        KEEPER.client(app())
 
 
 def test_servers_of_the_subject_are_made_anew_for_each_trial() -> None:
