@@ -141,6 +141,13 @@ def test_a_roll_that_is_under_way_is_waited_for_and_goes_on_meanwhile() -> None:
     assert judged.concern is Concern.ROLL
 
 
+def test_pods_that_others_left_behind_with_the_template_of_before_are_no_roll() -> None:
+    drawing = Drawing()
+    assert drawing.set is not None
+    drawing.set["status"] = {"currentRevision": "db-1", "updateRevision": "db-2"}
+    assert Judged(drawing, operation("roll")).status("roll")["phase"] == "Running", "they are held where they are"
+
+
 def test_one_that_cannot_begin_for_an_hour_is_refused_and_says_what_it_waited_for() -> None:
     judged = Judged(Drawing().silence("db-2"), operation("switchover", age=WAITING_SECONDS + 1))
     status = judged.status("switchover")

@@ -18,12 +18,12 @@ from fleet.kit.decide.replace import can_be_replaced, replacement
 from fleet.kit.decide.roll import find_objections
 from fleet.kit.observe.answers import Answers
 from fleet.kit.observe.observation import Observation
-from fleet.kit.observe.world import is_leaving
+from fleet.kit.observe.world import Object, is_leaving
 from fleet.kit.operations.operation import Operation, OperationProgress, OperationSpec, Phase, Verb
 from fleet.kit.status import LastBackup
 from fleet.kit.step import Act, Delete, Step
 from fleet.kit.workload.roll import under_way
-from fleet.kit.workload.stateful_set import updates_on_delete
+from fleet.kit.workload.stateful_set import partition_of, updates_on_delete
 from fleet.model.app import App
 
 A = TypeVar("A", bound=App)
@@ -85,9 +85,16 @@ def wait_for_others(role: Observation[A], besides: str = "") -> list[OperationOb
     unwell = [pod for pod in role.unwell_pods if pod != besides]
     objections = [OperationObjection("members-unwell", describe_pods(role, unwell), passes=True)] if unwell else []
     found = role.stateful_set
-    if found is not None and not updates_on_delete(found) and under_way(found):
+    if found is not None and is_rolling(found):
         objections.append(OperationObjection("roll-under-way", "members restart for something else", passes=True))
     return objections
+
+
+def is_rolling(found: Object) -> bool:
+    """Tell whether pods of a StatefulSet are being made anew. Those that are held are not, whatever its revisions are:
+    others may have left pods behind with the template of before."""
+    is_held = updates_on_delete(found) or partition_of(found) >= int(found["spec"].get("replicas", 1))
+    return under_way(found) and not is_held
 
 
 def wait_for_all(observation: Observation[A]) -> list[OperationObjection]:

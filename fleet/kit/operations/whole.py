@@ -17,10 +17,8 @@ from fleet.kit.observe.answers import Answers
 from fleet.kit.observe.observation import Observation
 from fleet.kit.observe.world import Object, when
 from fleet.kit.operations.operation import Operation, OperationProgress, seconds_since
-from fleet.kit.operations.verbs import Move, OperationObjection, done, failed, wait_for_others
+from fleet.kit.operations.verbs import Move, OperationObjection, done, failed, is_rolling, wait_for_others
 from fleet.kit.step import Annotate, Apply
-from fleet.kit.workload.roll import under_way
-from fleet.kit.workload.stateful_set import updates_on_delete
 from fleet.model.app import ROLL, App
 from fleet.names import APP
 from fleet.text import count_noun
@@ -62,14 +60,10 @@ def roll(observation: Observation[A], answers: Answers[A], operation: Operation)
     pods = [(role, pod) for role in observation.roles for pod in role.pods]
     late = [pod for role, pod in pods if _word_of(observation.world.pod(pod)) != progress.target]
     late += [pod for role, pod in pods if pod not in late and not role.is_healthy(pod)]
-    held = [role for role in observation.roles if (found := role.stateful_set) is not None and _is_rolling(found)]
+    held = [role for role in observation.roles if (found := role.stateful_set) is not None and is_rolling(found)]
     if late or held:
         return Move(f"{len(pods) - len(late)} of {count_noun(len(pods), 'member')} are through")
     return done("every member was restarted")
-
-
-def _is_rolling(found: Object) -> bool:
-    return not updates_on_delete(found) and under_way(found)
 
 
 def _word_of(pod: Object | None) -> str:
