@@ -36,6 +36,27 @@ ONLY_GROWS = Rule(
     allows=lambda old, new: amount(new) >= amount(old),
     hint="make a new app with less storage and restore a backup into it",
 )
+ODD = Rule(
+    cel="self % 2 == 1",
+    message="must be odd, so that a majority can always be found",
+    holds=lambda members: members % 2 == 1,
+    hint=lambda members: f"{members - 1} or {members + 1}" if members > 1 else "1 or 3",
+)
+STARTS_ONCE = Rule(
+    cel="!has(self.restoreFrom) || (has(oldSelf.restoreFrom) && self.restoreFrom == oldSelf.restoreFrom)",
+    message="can only be given when the app is new",
+    allows=lambda old, new: new.restore_from is None or new.restore_from == old.restore_from,
+    hint="make a new app with restore_from, or remove it here: it has done its work",
+    field="restore_from",
+)
+ENCRYPTION_STAYS = Rule(
+    cel="self.tls.enabled == oldSelf.tls.enabled || (has(self.adopt) && self.tls.enabled)",
+    message=IMMUTABLE.message,
+    allows=lambda old, new: new.tls.enabled == old.tls.enabled or (new.adoption is not None and new.tls.enabled),
+    hint=IMMUTABLE.hint,
+    field="tls.enabled",
+    at="tls.enabled",
+)
 
 
 def _check_life(text: str, info: ValidationInfo) -> str:

@@ -118,8 +118,8 @@ class EtcdAdoption(AdoptionRules[Etcd, Layout]):
         container["volumeMounts"] = [*mounts, mount]
         volume = {"name": VOLUME, "configMap": {"name": kit_names.members_map(app), "defaultMode": 0o644}}
         pod["volumes"] = [*(entry for entry in pod.get("volumes") or () if entry["name"] != VOLUME), volume]
-        peers = {"peer": names.peer_secret(app)} if secured.secures_peers(layout) else {}
-        secured.equip(pod, container, layout, {"server": names.server_secret(app), **peers})
+        peers = {"peer": kit_names.secret(app, "peer")} if secured.secures_peers(layout) else {}
+        secured.equip(pod, container, layout, {"server": kit_names.secret(app, "server"), **peers})
 
 
 def _config(read: Layout, kept: list[str]) -> EtcdConfig | None:

@@ -12,6 +12,7 @@ from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.tls import DECLARED
 from fleet.apps.etcd.unserved import unserved
 from fleet.apps.etcd.versions import VERSIONS, find_path
+from fleet.kit import names as kit_names
 from fleet.kit.app_type import AppType, DataVolume, Port, Ready, Role
 from fleet.kit.driver import Path, Problem
 from fleet.kit.members import MemberRecord
@@ -94,6 +95,10 @@ class EtcdType(AppType[Etcd]):
 
     def connection(self, spec: Etcd) -> Connection:
         return names.connection(spec)
+
+    def connection_texts(self, app: Etcd) -> Mapping[str, str]:
+        members = (names.client_url(app, kit_names.pod(app, number)) for number in range(app.members))
+        return {**super().connection_texts(app), "endpoints": ",".join(members)}
 
     def client(self, spec: Etcd) -> Client:
         return client(spec)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-Stage = Literal["", "opening", "open", "closing", "closed"]
+from fleet.kit.adoption.encryption import Stage
 
 
 @dataclass(frozen=True, slots=True)

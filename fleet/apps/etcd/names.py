@@ -12,6 +12,8 @@ from fleet.apps.etcd import secured
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit import names
+from fleet.kit.adoption.encryption import both_ways
+from fleet.kit.credentials.server_names import list_adopted_names, list_server_names
 from fleet.kit.names import LAYOUT, pod
 from fleet.model.app import Connection
 
@@ -81,7 +83,7 @@ def peer_urls(app: Etcd, pod: str) -> tuple[str, ...]:
     """All that a member is known by: two while peers change to TLS, since either may be the one that it listens on."""
     found, url = layout(app), peer_url(app, pod)
     changing = found is not None and found.secured == "closing" and secured.secures_peers(found)
-    return secured.both(url) if changing else (url,)
+    return both_ways(url) if changing else (url,)
 
 
 def client_url(app: Etcd, pod: str) -> str:
@@ -96,7 +98,7 @@ def pod_of_peer_url(app: Etcd, url: str) -> str | None:
     either = found is not None and bool(found.secured)  # as it was found, and with TLS
     for number in range(64):
         known = peer_url(app, pod(app, number))
-        if url == known or (either and url in secured.both(known)):
+        if url == known or (either and url in both_ways(known)):
             return pod(app, number)
     return None
 
@@ -105,45 +107,14 @@ def token(app: Etcd) -> str:
     return f"{app.namespace}-{app.name}"
 
 
-def authority_secret(app: Etcd) -> str:
-    return f"{app.name}-ca"
-
-
-def server_secret(app: Etcd) -> str:
-    return f"{app.name}-server"
-
-
-def peer_secret(app: Etcd) -> str:
-    return f"{app.name}-peer"
-
-
-def connection_secret(app: Etcd) -> str:
-    return f"{app.name}-connection"
-
-
 def server_names(app: Etcd) -> tuple[str, ...]:
-    """Under which a client may reach the client port: the Service, and every member that there can be."""
-    if layout(app) is not None:
-        return _found_names(app)
-    service = f"{app.name}.{app.namespace}.svc"
-    members = (host(app, pod(app, number)) for number in range(MOST))
-    return (service, f"{service}.cluster.local", f"{app.name}.{app.namespace}", app.name, "localhost", *members)
-
-
-def _found_names(app: Etcd) -> tuple[str, ...]:
-    """Of what others named: its Services by every name that DNS has for them, members by the URL that they have."""
-    headless = host(app, "{pod}").removeprefix("{pod}").removeprefix(".").partition(".")[0]
-    given = (app.adoption.service if app.adoption else None) or app.name
-    services = [one for name in dict.fromkeys((given, app.name, headless)) if name for one in _of_service(app, name)]
+    """Return the names under which a client may reach the client port: the Service, and every member there can be."""
     members = [pod(app, number) for number in range(MOST)]
-    known = [host(app, one) for one in members]
-    by_service = [f"{one}.{name}" for one in members for name in _of_service(app, headless) if headless]
-    return tuple(dict.fromkeys((*services, "localhost", *known, *by_service)))
-
-
-def _of_service(app: Etcd, name: str) -> tuple[str, ...]:
-    full = f"{name}.{app.namespace}.svc"
-    return name, f"{name}.{app.namespace}", full, f"{full}.cluster.local"
+    hosts = [host(app, member) for member in members]
+    if layout(app) is None:
+        return list_server_names(app, hosts)
+    headless = host(app, "{pod}").removeprefix("{pod}").removeprefix(".").partition(".")[0]
+    return list_adopted_names(app, hosts, members, headless)
 
 
 def peer_names(app: Etcd) -> tuple[str, ...]:

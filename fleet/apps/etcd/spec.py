@@ -10,32 +10,21 @@ from fleet.apps.etcd.config import EtcdConfig
 from fleet.apps.etcd.versions import VERSIONS
 from fleet.kit.versions import known_version
 from fleet.model.app import App
-from fleet.model.app_settings import ONLY_GROWS, TLS, Backup, Resources, Restore, Volume
-from fleet.model.base import IMMUTABLE, OF_NEW_APPS, Rule
+from fleet.model.app_settings import (
+    ENCRYPTION_STAYS,
+    ODD,
+    ONLY_GROWS,
+    STARTS_ONCE,
+    TLS,
+    Backup,
+    Resources,
+    Restore,
+    Volume,
+)
+from fleet.model.base import OF_NEW_APPS, Rule
 from fleet.model.types import Quantity, Version, amount
 
-ODD = Rule(
-    cel="self % 2 == 1",
-    message="must be odd, so that a majority can always be found",
-    holds=lambda members: members % 2 == 1,
-    hint=lambda members: f"{members - 1} or {members + 1}" if members > 1 else "1 or 3",
-)
 KNOWN_VERSION = known_version("etcd", VERSIONS)
-STARTS_ONCE = Rule(
-    cel="!has(self.restoreFrom) || (has(oldSelf.restoreFrom) && self.restoreFrom == oldSelf.restoreFrom)",
-    message="can only be given when the app is new",
-    allows=lambda old, new: new.restore_from is None or new.restore_from == old.restore_from,
-    hint="make a new app with restore_from, or remove it here: it has done its work",
-    field="restore_from",
-)
-ENCRYPTION_STAYS = Rule(
-    cel="self.tls.enabled == oldSelf.tls.enabled || (has(self.adopt) && self.tls.enabled)",
-    message=IMMUTABLE.message,
-    allows=lambda old, new: new.tls.enabled == old.tls.enabled or (new.adoption is not None and new.tls.enabled),
-    hint=IMMUTABLE.hint,
-    field="tls.enabled",
-    at="tls.enabled",
-)
 ROOM = Rule(
     cel="has(self.adopt) || quantity(self.storage).compareTo(quantity('256Mi')) >= 0",
     message="is too little for an etcd, whose logs alone are files of 64 MB",

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from fleet.kit.adoption.encryption import LOOPBACK
 from fleet.kit.adoption.workload import File, Process, file_of
 from fleet.kit.driver import Problem
 
 Object = dict[str, Any]
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - read, not bound
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 def split_address(url: str) -> tuple[str, int]:

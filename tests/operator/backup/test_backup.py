@@ -19,7 +19,6 @@ from fleet_operator.cli import cli
 from fleet.apps.etcd import Etcd, names
 from fleet.apps.etcd.backup.plan import PLAN
 from fleet.apps.etcd.backup.snapshot import verified
-from fleet.apps.etcd.engine.protocol import Etcd as Protocol
 from fleet.errors import AccessError, ConfigurationError, ConflictError, NotFoundError, ResourceError
 from fleet.kit import names as kit_names
 from fleet.kit.backup import commands
@@ -32,6 +31,7 @@ from fleet.kit.backup.shelf import pick
 from fleet.kit.backup.volumes import clear, place
 from fleet.model.app_settings import Backup, Claim, Restore
 from tests.operator.backup.pod_processes import run_container, run_pod
+from tests.operator.etcd.client import EtcdClient
 from tests.operator.etcd.processes import WITH_TOOLS, EtcdCluster, Programs, leader, programs
 
 NOW = datetime(2031, 5, 1, 3, 0, tzinfo=UTC)
@@ -66,7 +66,7 @@ def source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     (directory / "store").mkdir()
     with EtcdCluster(programs(version), directory / "etcd") as cluster:
 
-        async def fill(etcd: Protocol) -> int:
+        async def fill(etcd: EtcdClient) -> int:
             for number in range(WRITTEN):
                 await etcd.put(cluster.founders[0].endpoint, f"record/{number}", f"value {number}")
             return await etcd.revision(cluster.founders[0].endpoint)
@@ -116,7 +116,7 @@ def test_a_backup_is_complete_named_and_described(source: Source) -> None:
 def test_what_is_put_back_has_every_key(source: Source, tmp_path: Path, count: int) -> None:
     with _restored(source, tmp_path, count) as cluster:
 
-        async def counted(etcd: Protocol) -> None:
+        async def counted(etcd: EtcdClient) -> None:
             await leader(etcd, cluster.founders)
             for member in cluster.founders:
                 assert await etcd.count(member.endpoint, "record/") == WRITTEN

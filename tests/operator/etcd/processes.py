@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from fleet.apps.etcd.engine.protocol import Endpoint, Etcd, Refused, Unreachable
+from fleet.apps.etcd.engine.protocol import Endpoint, Refused, Unreachable
 from fleet.kit.credentials.certificates import Authority, Leaf, client_context
 from fleet.lab import files as paths
 from fleet.lab.images.bake import bake
@@ -31,6 +31,7 @@ from fleet.lab.images.recipes import find_recipes
 from fleet.lab.programs import process
 from fleet.lab.programs.binaries import Binaries
 from fleet.lab.spec import KUBERNETES
+from tests.operator.etcd.client import EtcdClient
 
 T = TypeVar("T")
 VERSIONS = ("3.4", "3.5", "3.6")
@@ -218,11 +219,11 @@ class EtcdCluster(AbstractContextManager["EtcdCluster"]):
     def tls(self) -> ssl.SSLContext:
         return client_context(self.authority)
 
-    def talk(self, work: Callable[[Etcd], Awaitable[T]], seconds: float = 5.0) -> T:
+    def talk(self, work: Callable[[EtcdClient], Awaitable[T]], seconds: float = 5.0) -> T:
         """Run `await work(etcd)` with a client that has a certificate of this cluster's authority."""
 
         async def run() -> T:
-            async with Etcd(self.tls(), seconds) as etcd:
+            async with EtcdClient(self.tls(), seconds) as etcd:
                 return await work(etcd)
 
         return asyncio.run(run())
@@ -244,7 +245,7 @@ class EtcdCluster(AbstractContextManager["EtcdCluster"]):
         ).stdout
 
 
-async def leader(etcd: Etcd, members: Sequence[Process], seconds: float = 30.0) -> Process:
+async def leader(etcd: EtcdClient, members: Sequence[Process], seconds: float = 30.0) -> Process:
     """The member that leads, once all agree on one and serve."""
     end = time.monotonic() + seconds
     last: Exception | None = None
@@ -268,6 +269,10 @@ async def eventually(work: Callable[[], Awaitable[T]], seconds: float = 20.0) ->
         try:
             return await work()
         except Refused as error:
-            if time.monotonic() > end or not (error.learner_not_ready or error.unhealthy or error.in_doubt):
+            if time.monotonic() > end or not (
+                error.learner_not_ready
+                or error.unhealthy
+                or error.says("request timed out", "leader changed", "server stopped")
+            ):
                 raise
         await asyncio.sleep(0.2)

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from fleet.apps.etcd import layout as layouts
-from fleet.apps.etcd.engine.encrypt import pending
+from fleet.apps.etcd.engine.encrypt import STAGES
 from fleet.apps.etcd.engine.engine import EtcdEngine
 from fleet.apps.etcd.engine.protocol import Member, MemberStatus
 from fleet.apps.etcd.layout import Layout
@@ -91,7 +91,7 @@ class Encrypting(Found):
         return self.decision().reason == "Healthy"
 
     def converged(self) -> tuple[str, str, str]:
-        _, status, reason, words = conditions(self.seen(), pending(self.seen()))[1]
+        _, status, reason, words = conditions(self.seen(), STAGES.pending(self.seen()))[1]
         return status, reason, words
 
     def secrets(self) -> dict[str, dict[str, bytes]]:

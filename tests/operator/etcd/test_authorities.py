@@ -6,9 +6,9 @@ from base64 import b64decode
 from datetime import UTC, datetime
 
 from fleet import TLS
-from fleet.apps.etcd import names
 from fleet.apps.etcd.engine.secrets import secrets
 from fleet.apps.etcd.tls import DECLARED
+from fleet.kit import names as kit_names
 from fleet.kit.credentials.authorities import Authorities, Signer
 from fleet.kit.credentials.certificates import Authority
 from fleet.kit.credentials.tls import TRUST
@@ -42,7 +42,7 @@ def test_the_secrets_of_an_app_go_the_same_way_by_what_its_pods_were_started_wit
         pods = list(drawing.pods.values())
         made = secrets(wanted, World.of([*pods, *found], None, NOW), NOW)
         data = {one["metadata"]["name"]: _data(one) for one in made}
-        return read(data[names.authority_secret(wanted)]), data[names.server_secret(wanted)], made
+        return read(data[kit_names.secret(wanted, "ca")]), data[kit_names.secret(wanted, "server")], made
 
     first = secrets(app(), World.of([], None, NOW), NOW)
     begun, leaf, kept = passed(first)

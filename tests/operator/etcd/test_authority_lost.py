@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from fleet.apps.etcd import names
 from fleet.apps.etcd.engine.engine import EtcdEngine
 from fleet.apps.etcd.engine.observe import make_observation
-from fleet.apps.etcd.engine.secrets import own_pair, unsigned
+from fleet.apps.etcd.engine.secrets import certificates, unsigned
 from fleet.apps.etcd.tls import DECLARED
+from fleet.kit import names as kit_names
 from fleet.kit.credentials.authorities import Authorities
 from fleet.kit.credentials.certificates import Authority
 from fleet.kit.credentials.tls import PEERS, TRUST
@@ -105,7 +105,7 @@ def test_members_keep_their_certificates_until_all_of_them_trust_a_new_authority
 def test_meanwhile_the_operator_is_let_in_with_what_members_themselves_have() -> None:
     life = Life().lose(CA)
     life.passed()
-    pair = own_pair(APP, life.world)
+    pair = certificates(APP, life.world).pair(DECLARED.certificates[0])
     assert pair is not None
     assert Authority.read(life.first[CA]["ca.crt"], life.first[CA]["ca.key"]).signed(pair.cert_pem)
 
@@ -179,8 +179,8 @@ def test_a_certificate_that_can_be_signed_again_is_while_another_ca_is_lost() ->
 def test_members_that_others_set_up_keep_theirs_too(stage: str) -> None:
     found = Encrypting().at(stage)
     found.hold(NOW)
-    first, secret = found.secrets_held(), names.server_secret(found.app)
-    found.written = [one for one in found.written if one["metadata"]["name"] != names.authority_secret(found.app)]
+    first, secret = found.secrets_held(), kit_names.secret(found.app, "server")
+    found.written = [one for one in found.written if one["metadata"]["name"] != kit_names.secret(found.app, "ca")]
     found.hold(NOW)
     again = found.secrets_held()
     mounted = any("fleet-server" in str(one["spec"]["volumes"]) for one in found.made.values())

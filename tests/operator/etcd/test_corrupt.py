@@ -18,9 +18,10 @@ import pytest
 from fleet.apps.etcd import names
 from fleet.apps.etcd.engine.act import act
 from fleet.apps.etcd.engine.observe import EtcdObservation, members_of
-from fleet.apps.etcd.engine.protocol import Alarm, Etcd, Refused
+from fleet.apps.etcd.engine.protocol import Alarm, Refused
 from fleet.kit.members import MemberRecord
 from fleet.kit.step import Act, NotYetError
+from tests.operator.etcd.client import EtcdClient
 from tests.operator.etcd.observations import Drawing, app, decided, observe, reobserved, said
 from tests.operator.etcd.processes import VERSIONS, EtcdCluster, Process, leader, programs
 
@@ -36,12 +37,12 @@ def _healthy(cluster: EtcdCluster, member: Process) -> bool:
         return False
 
 
-async def _raise_alarm(etcd: Etcd, member: Process, who: int) -> None:
+async def _raise_alarm(etcd: EtcdClient, member: Process, who: int) -> None:
     question = {"action": "ACTIVATE", "memberID": str(who), "alarm": "CORRUPT"}
     await etcd._call(member.endpoint, "maintenance/alarm", question)
 
 
-async def _drawn(etcd: Etcd, cluster: EtcdCluster) -> Drawing:
+async def _drawn(etcd: EtcdClient, cluster: EtcdCluster) -> Drawing:
     """Pods around the real members."""
     drawing = Drawing(app())
     for pod, member in zip(PODS, cluster.founders, strict=True):
@@ -51,7 +52,7 @@ async def _drawn(etcd: Etcd, cluster: EtcdCluster) -> Drawing:
     return drawing
 
 
-async def _seen(etcd: Etcd, cluster: EtcdCluster, drawing: Drawing) -> EtcdObservation:
+async def _seen(etcd: EtcdClient, cluster: EtcdCluster, drawing: Drawing) -> EtcdObservation:
     """What the members say, and of their pods what their health says."""
     for pod, member in zip(PODS, cluster.founders, strict=True):
         drawing.unready(pod, ready=_healthy(cluster, member))
@@ -62,7 +63,7 @@ async def _seen(etcd: Etcd, cluster: EtcdCluster, drawing: Drawing) -> EtcdObser
     return reobserved(seen, members=[replace(one, peer_urls=urls[one.name]) for one in members_of(seen) or ()])
 
 
-async def _carried_out(etcd: Etcd, cluster: EtcdCluster, drawing: Drawing, seconds: float = 30.0) -> str:
+async def _carried_out(etcd: EtcdClient, cluster: EtcdCluster, drawing: Drawing, seconds: float = 30.0) -> str:
     """The one request that is decided on, once etcd does what it asks for."""
     end = time.monotonic() + seconds
     while True:
@@ -83,14 +84,14 @@ def test_a_corrupt_member_is_taken_out_and_writes_are_let_in_again(version: str,
     hosts = [names.host(app(), pod) for pod in PODS]
     with EtcdCluster(programs(version), tmp_path, 3, hosts=hosts) as cluster:
 
-        async def work(etcd: Etcd) -> None:
+        async def work(etcd: EtcdClient) -> None:
             drawing, leading = await _drawn(etcd, cluster), await leader(etcd, cluster.founders)
             bad = next(member for member in cluster.founders if member is not leading)
             number = (await etcd.status(bad.endpoint)).member_id
             await _raise_alarm(etcd, leading, number)
             with pytest.raises(Refused) as refused:
                 await etcd.put(leading.endpoint, "key", "value")
-            assert refused.value.corrupt
+            assert refused.value.says("corrupt cluster")
             assert [_healthy(cluster, member) for member in cluster.founders] == [False] * 3
 
             for wanted in (f"remove {number:x}", f"disarm {number:x}"):
@@ -108,7 +109,7 @@ def test_a_corrupt_member_is_taken_out_and_writes_are_let_in_again(version: str,
 def test_an_alarm_about_nobody_in_particular_is_heard(version: str, tmp_path: Path) -> None:
     with EtcdCluster(programs(version), tmp_path) as cluster:
 
-        async def work(etcd: Etcd) -> None:
+        async def work(etcd: EtcdClient) -> None:
             member = cluster.founders[0]
             await _raise_alarm(etcd, member, 0)
             assert (await etcd.status(member.endpoint)).alarms == (Alarm(0, "CORRUPT"),)

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 import fleet.kube.runtime as kube
-from fleet.apps.etcd.engine.protocol import Alarm, Endpoint, Etcd, Member, Refused, Unreachable
+from fleet.apps.etcd.engine.protocol import Alarm, Endpoint, Member, Refused, Unreachable
 from fleet.kit.credentials.certificates import Authority, client_context
 from tests.bench.operators import engine, ours
+from tests.operator.etcd.client import EtcdClient
 from tests.operator.etcd.processes import VERSIONS, EtcdCluster, eventually, leader, programs
 
 
@@ -26,7 +27,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def test_a_member_says_what_it_is_and_who_leads(cluster: EtcdCluster) -> None:
-    async def work(etcd: Etcd) -> None:
+    async def work(etcd: EtcdClient) -> None:
         leading = await leader(etcd, cluster.founders)
         found = [await etcd.status(member.endpoint) for member in cluster.founders]
         assert {one.version.rpartition(".")[0] for one in found} == {cluster.programs.version}
@@ -41,7 +42,7 @@ def test_a_member_says_what_it_is_and_who_leads(cluster: EtcdCluster) -> None:
 
 
 def test_the_list_has_every_member_by_name_and_url(cluster: EtcdCluster) -> None:
-    async def work(etcd: Etcd) -> None:
+    async def work(etcd: EtcdClient) -> None:
         members = await etcd.members(cluster.founders[0].endpoint)
         ids = {member.name: (await etcd.status(member.endpoint)).member_id for member in cluster.founders}
         wanted = {
@@ -55,7 +56,7 @@ def test_the_list_has_every_member_by_name_and_url(cluster: EtcdCluster) -> None
 
 
 def test_what_was_put_is_there_and_counted(cluster: EtcdCluster) -> None:
-    async def work(etcd: Etcd) -> None:
+    async def work(etcd: EtcdClient) -> None:
         first, second, _ = (member.endpoint for member in cluster.founders)
         before = await etcd.revision(first)
         for number in range(5):
@@ -69,7 +70,7 @@ def test_what_was_put_is_there_and_counted(cluster: EtcdCluster) -> None:
 
 
 def test_a_member_gets_another_peer_url(cluster: EtcdCluster) -> None:
-    async def work(etcd: Etcd) -> None:
+    async def work(etcd: EtcdClient) -> None:
         asked, other = cluster.founders[0], cluster.founders[1]
         number = (await etcd.status(other.endpoint)).member_id
         for urls in ((other.peer_url, "https://127.0.0.1:1"), (other.peer_url,)):
@@ -81,7 +82,7 @@ def test_a_member_gets_another_peer_url(cluster: EtcdCluster) -> None:
 
 
 def test_leadership_moves_only_from_the_leader_to_a_voter(cluster: EtcdCluster) -> None:
-    async def work(etcd: Etcd) -> None:
+    async def work(etcd: EtcdClient) -> None:
         leading = await leader(etcd, cluster.founders)
         other = next(member for member in cluster.founders if member is not leading)
         target = (await etcd.status(other.endpoint)).member_id
@@ -97,7 +98,7 @@ def test_leadership_moves_only_from_the_leader_to_a_voter(cluster: EtcdCluster) 
 
 
 def test_a_member_joins_as_a_learner_catches_up_votes_and_leaves(cluster: EtcdCluster) -> None:
-    async def work(etcd: Etcd) -> None:
+    async def work(etcd: EtcdClient) -> None:
         asked, new = cluster.founders[0].endpoint, cluster.members[3]
         with pytest.raises(Refused) as twice:
             await eventually(lambda: etcd.add_learner(asked, cluster.founders[1].peer_url))
@@ -130,7 +131,7 @@ def test_a_member_joins_as_a_learner_catches_up_votes_and_leaves(cluster: EtcdCl
     cluster.talk(work)
 
 
-async def _reached(etcd: Etcd, endpoint: Endpoint) -> int:
+async def _reached(etcd: EtcdClient, endpoint: Endpoint) -> int:
     end = time.monotonic() + 20
     while True:
         try:
@@ -142,7 +143,7 @@ async def _reached(etcd: Etcd, endpoint: Endpoint) -> int:
 
 
 def test_a_learner_says_that_it_is_one_and_answers_nothing_that_needs_a_vote(cluster: EtcdCluster) -> None:
-    async def work(etcd: Etcd) -> None:
+    async def work(etcd: EtcdClient) -> None:
         asked, new = cluster.founders[0].endpoint, cluster.members[4]
         added = await eventually(lambda: etcd.add_learner(asked, new.peer_url))
         new.start(joins=cluster.founders)
@@ -151,7 +152,7 @@ def test_a_learner_says_that_it_is_one_and_answers_nothing_that_needs_a_vote(clu
             assert (await etcd.status(new.endpoint)).is_learner
             with pytest.raises(Refused) as refused:
                 await etcd.members(new.endpoint)
-            assert refused.value.by_learner
+            assert refused.value.says("rpc not supported for learner")
         finally:
             await eventually(lambda: etcd.remove(asked, added.id))
             new.stop()
@@ -160,10 +161,10 @@ def test_a_learner_says_that_it_is_one_and_answers_nothing_that_needs_a_vote(clu
 
 
 def test_a_frozen_member_is_unreachable_in_time_and_the_others_serve(cluster: EtcdCluster) -> None:
-    async def work(etcd: Etcd) -> None:
+    async def work(etcd: EtcdClient) -> None:
         leading = await leader(etcd, cluster.founders)
         frozen = next(member for member in cluster.founders if member is not leading)
-        async with Etcd(cluster.tls(), 0.7) as hasty:
+        async with EtcdClient(cluster.tls(), 0.7) as hasty:
             await _reached(hasty, frozen.endpoint)  # a connection is open
             frozen.freeze()
             try:
@@ -185,7 +186,7 @@ def test_a_frozen_member_is_unreachable_in_time_and_the_others_serve(cluster: Et
 def test_a_member_without_a_quorum_knows_its_state_but_no_list_to_rely_on(cluster: EtcdCluster) -> None:
     alone, *others = cluster.founders
 
-    async def work(etcd: Etcd) -> None:
+    async def work(etcd: EtcdClient) -> None:
         for other in others:
             other.freeze()
         try:
@@ -196,7 +197,7 @@ def test_a_member_without_a_quorum_knows_its_state_but_no_list_to_rely_on(cluste
                     status = await etcd.status(alone.endpoint)
             assert status.leader == 0 and not status.leads
             assert "etcdserver: no leader" in status.errors
-            async with Etcd(cluster.tls(), 2.0) as hasty:
+            async with EtcdClient(cluster.tls(), 2.0) as hasty:
                 with pytest.raises((Unreachable, Refused)):
                     await hasty.members(alone.endpoint)
             assert len(await etcd.members(alone.endpoint, linearizable=False)) == 3
@@ -209,7 +210,7 @@ def test_a_member_without_a_quorum_knows_its_state_but_no_list_to_rely_on(cluste
 
 
 def test_a_restarted_member_is_reached_on_a_new_connection(cluster: EtcdCluster) -> None:
-    async def work(etcd: Etcd) -> None:
+    async def work(etcd: EtcdClient) -> None:
         leading = await leader(etcd, cluster.founders)
         member = next(one for one in reversed(cluster.founders) if one is not leading)
         before = await etcd.status(member.endpoint)
@@ -218,7 +219,7 @@ def test_a_restarted_member_is_reached_on_a_new_connection(cluster: EtcdCluster)
             await etcd.status(member.endpoint)
         assert (await _refusal(etcd, leading.endpoint)).unhealthy
         member.start()
-        async with Etcd(cluster.tls()) as other:
+        async with EtcdClient(cluster.tls()) as other:
             await _reached(other, member.endpoint)
         assert (await etcd.status(member.endpoint)).member_id == before.member_id
         await leader(etcd, cluster.founders)
@@ -226,7 +227,7 @@ def test_a_restarted_member_is_reached_on_a_new_connection(cluster: EtcdCluster)
     cluster.talk(work)
 
 
-async def _refusal(etcd: Etcd, asked: Endpoint) -> Refused:
+async def _refusal(etcd: EtcdClient, asked: Endpoint) -> Refused:
     """Of a new member. The others see after a moment that one is gone; whom they let in before leaves again."""
     end = time.monotonic() + 20
     while time.monotonic() < end:
@@ -244,14 +245,14 @@ def test_a_server_of_another_authority_or_name_is_not_believed(cluster: EtcdClus
     stranger = Authority.new("etcd")
 
     async def work() -> None:
-        async with Etcd(client_context(cluster.authority, trusted=stranger.pem)) as etcd:
+        async with EtcdClient(client_context(cluster.authority, trusted=stranger.pem)) as etcd:
             with pytest.raises(Unreachable, match="CERTIFICATE_VERIFY_FAILED"):
                 await etcd.status(member)
-        async with Etcd(cluster.tls()) as etcd:
+        async with EtcdClient(cluster.tls()) as etcd:
             await etcd.status(member)
             with pytest.raises(Unreachable, match=r"Hostname mismatch|IP address mismatch"):
                 await etcd.status(Endpoint(member.address, member.port, "elsewhere.test"))
-        async with Etcd(None) as etcd:
+        async with EtcdClient(None) as etcd:
             with pytest.raises(Unreachable):
                 await etcd.status(member)
 
@@ -261,7 +262,7 @@ def test_a_server_of_another_authority_or_name_is_not_believed(cluster: EtcdClus
 def test_a_client_of_another_authority_is_turned_away(cluster: EtcdCluster) -> None:
     async def work() -> None:
         stranger = client_context(Authority.new("etcd"), trusted=cluster.authority.pem)
-        async with Etcd(stranger) as etcd:
+        async with EtcdClient(stranger) as etcd:
             with pytest.raises(Unreachable):
                 await etcd.status(cluster.founders[0].endpoint)
 
@@ -278,7 +279,7 @@ def test_a_downgrade_is_judged_by_those_that_can(cluster: EtcdCluster) -> None:
     asked = cluster.founders[0].endpoint
     version = cluster.programs.version
 
-    async def work(etcd: Etcd) -> None:
+    async def work(etcd: EtcdClient) -> None:
         if version == "3.6":
             await etcd.downgrade(asked, "validate", "3.5")
             await etcd.downgrade(asked, "enable", "3.5")
@@ -300,13 +301,13 @@ def test_a_downgrade_that_is_taken_back_half_way_lets_members_go_up_again(tmp_pa
     with EtcdCluster(programs("3.6"), tmp_path, 3) as cluster:
         asked, last = cluster.founders[0].endpoint, cluster.founders[2]
 
-        async def in_format(etcd: Etcd, series: str) -> None:
+        async def in_format(etcd: EtcdClient, series: str) -> None:
             end = time.monotonic() + 60
             while not (await etcd.status(asked)).storage_version.startswith(series):
                 assert time.monotonic() < end
                 await asyncio.sleep(0.2)
 
-        async def work(etcd: Etcd) -> None:
+        async def work(etcd: EtcdClient) -> None:
             await etcd.downgrade(asked, "enable", "3.5")
             await in_format(etcd, "3.5")
             last.stop()
@@ -328,11 +329,11 @@ def test_a_full_member_takes_writes_again_after_compaction_and_defragmentation(v
     with EtcdCluster(programs(version), tmp_path, options=quota) as cluster:
         member = cluster.founders[0].endpoint
 
-        async def work(etcd: Etcd) -> None:
+        async def work(etcd: EtcdClient) -> None:
             with pytest.raises(Refused) as full:
                 for _ in range(100):
                     await etcd.put(member, "again and again", b"x" * 50_000)
-            assert full.value.no_space
+            assert full.value.says("database space exceeded")
             status = await etcd.status(member)
             alarm = Alarm(status.member_id, "NOSPACE")
             assert status.alarms == (alarm,) == await etcd.alarms(member)
@@ -346,7 +347,7 @@ def test_a_full_member_takes_writes_again_after_compaction_and_defragmentation(v
             assert (await etcd.status(member)).db_size < status.db_size / 2
             with pytest.raises(Refused) as still:
                 await etcd.put(member, "key", "value")
-            assert still.value.no_space
+            assert still.value.says("database space exceeded")
 
             await etcd.disarm(member, alarm)
             assert await etcd.alarms(member) == () == (await etcd.status(member)).alarms
@@ -367,12 +368,12 @@ def test_the_benchmark_of_operators_asks_members_by_this_client() -> None:
     async def work() -> int:
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        async with server, Etcd(None) as etcd:
+        async with server, EtcdClient(None) as etcd:
             status = await etcd.status(Endpoint("127.0.0.1", port, "a-0"))
             assert status.leads and not status.errors
             probes = ours.Engine(f"http://127.0.0.1:{port}")
             healthy = await probes.count_healthy(kube.Name("things", "a"), 3)
-            assert isinstance(probes._etcd, Etcd)
+            assert isinstance(probes._etcd, EtcdClient)
             await probes.close()
         return healthy
 

@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from fleet.apps.etcd import layout as layouts
-from fleet.apps.etcd.layout import Layout, Stage
+from fleet.apps.etcd.layout import Layout
+from fleet.kit.adoption.encryption import Stage
 from fleet.kit.members import LEDGER, Ledger, MemberRecord
 from fleet.testing import Cluster
 from tests.operator.app_on_nodes import definitions

@@ -18,11 +18,11 @@ from pathlib import Path
 import orjson
 import pytest
 
-from fleet.apps.etcd.engine.protocol import Etcd
 from fleet.errors import FleetError
 from fleet.kube.runtime import NotLeadingError
 from fleet.testing import Cluster
 from fleet.testing.audit import WRITES
+from tests.operator.etcd.client import EtcdClient
 from tests.operator.etcd.processes import EtcdCluster, programs
 from tests.operator.etcd.under_test import ETCD
 from tests.operator.operations import TINY, Operation, Story, expected, operations_of, stage
@@ -170,7 +170,7 @@ def test_a_command_to_etcd_is_held_back_when_the_right_to_it_ends_while_it_is_on
             if asked > 1:  # the first is before the request, the second when its body goes out
                 raise NotLeadingError("another process may lead by now")
 
-        async def work(etcd: Etcd) -> None:
+        async def work(etcd: EtcdClient) -> None:
             endpoint = cluster.founders[0].endpoint
             await etcd.put(endpoint, "key", "before")
             with pytest.raises(NotLeadingError):

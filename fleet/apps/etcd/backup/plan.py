@@ -5,6 +5,7 @@ from __future__ import annotations
 from fleet.apps.etcd import names
 from fleet.apps.etcd.driver import MEMBER
 from fleet.apps.etcd.spec import Etcd
+from fleet.kit import names as kit_names
 from fleet.kit.backup.plan import BackupPlan, PutBack
 from fleet.kit.programs import EngineCommand
 from fleet.model.types import release
@@ -24,7 +25,7 @@ def save(app: Etcd, target: str) -> EngineCommand:
         f"--key={_CERTIFICATES}/tls.key",
     ]
     command = ("etcdctl", endpoint, *certificates, "snapshot", "save", target)
-    return EngineCommand(command, _OF_OLD_TOOLS, {names.connection_secret(app): _CERTIFICATES})
+    return EngineCommand(command, _OF_OLD_TOOLS, {kit_names.secret(app, "connection"): _CERTIFICATES})
 
 
 def put_back(app: Etcd, about: PutBack) -> EngineCommand:

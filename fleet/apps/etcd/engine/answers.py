@@ -8,26 +8,29 @@ from dataclasses import dataclass
 from fleet.apps.etcd import names
 from fleet.apps.etcd.backup.plan import PLAN
 from fleet.apps.etcd.driver import DRIVER
-from fleet.apps.etcd.engine import encrypt
-from fleet.apps.etcd.engine.change import refuse_other_version, take_back_downgrade
+from fleet.apps.etcd.engine.encrypt import STAGES
 from fleet.apps.etcd.engine.faults import find_spoiled_data
 from fleet.apps.etcd.engine.observe import EtcdObservation, alarms_of, members_by_pod, statuses_of
-from fleet.apps.etcd.engine.repair import free_space, mend_though_full, refuse_to_replace, replace_corrupt
+from fleet.apps.etcd.engine.repair import (
+    free_space,
+    mend_though_full,
+    refuse_to_replace,
+    replace_corrupt,
+    take_back_downgrade,
+)
 from fleet.apps.etcd.engine.secrets import unsigned
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit.adoption.convergence import changes_over, late
-from fleet.kit.backup.restoration import leftovers, restoration
-from fleet.kit.backup.schedule import cron_job_name
-from fleet.kit.backup.trial import trial_name
+from fleet.kit.backup.concern import list_leftovers, restore_first
+from fleet.kit.decide.other_version import refuse_other_version
 from fleet.kit.driver import Hop
 from fleet.kit.members import Ledger
 from fleet.kit.observe.answers import Answers, Images, image_in
 from fleet.kit.observe.observation import in_order
 from fleet.kit.order import Concern, Concerns
-from fleet.kit.step import Act, Apply, Decision, Delete, Object, State, Step, blocked, step
+from fleet.kit.step import Act, Decision, Object
 from fleet.model.types import release
 
-OPERATOR = "fleet-operator"  # among the images: the operator's own, for Jobs
 READ_BYTES = 8 << 20  # of a database that a member on a slow disk reads in a second when it starts
 MOST_READING = 3600.0  # seconds
 _VERSION = re.compile(r"\d+\.\d+(\.\d+)?")
@@ -51,9 +54,9 @@ class EtcdAnswers(Answers[Etcd]):
                 lambda: take_back_downgrade(observation),
                 lambda: refuse_to_replace(observation, self, late(observation)),
             ),
-            Concern.ROLL: (lambda: encrypt.begun(observation, self),),
+            Concern.ROLL: (lambda: STAGES.begin(observation, self),),
             Concern.HEALTH: (
-                lambda: encrypt.ended(observation, self),
+                lambda: STAGES.end(observation, self),
                 lambda: refuse_other_version(observation, self),
             ),
         }
@@ -107,44 +110,10 @@ class EtcdAnswers(Answers[Etcd]):
         return not changes_over(observation)
 
     def leftovers(self, observation: EtcdObservation) -> list[Object]:
-        """Jobs of a restore that is over, and a schedule that git does not have any more, or whose place is not
-        allowed."""
-        app, world = observation.app, observation.world
-        gone = leftovers(app, world.all("Job"))
-        cron = world.get("CronJob", cron_job_name(app))
-        if cron is not None and (app.backup is None or observation.barred_fields("backup.to")):
-            gone.append(cron)
-        trial = world.get("CronJob", trial_name(app))
-        if trial is not None and (cron in gone or app.backup is None or app.backup.trial is None):
-            gone.append(trial)
-        return gone
+        return list_leftovers(observation)
 
     def restore(self, observation: EtcdObservation, ledger: Ledger, template: Object) -> Decision | None:
-        app, world = observation.app, observation.world
-        if app.restore_from is None or ledger.identity:
-            return None
-        if problems := observation.barred_fields("restore_from.source"):
-            return blocked("CannotRestore", "; ".join(map(str, problems)))
-        state = restoration(
-            PLAN,
-            app,
-            app.restore_from,
-            in_order(ledger.places),
-            image=template["spec"]["containers"][0]["image"],
-            operator_image=self.images.get(OPERATOR, ""),
-            version=app.version,
-            jobs=world.all("Job"),
-            pods=world.all("Pod"),
-            claims=world.all("PersistentVolumeClaim"),
-            origins=observation.origins,
-        )
-        if state.state in ("done", "not needed"):
-            return None
-        if state.state == "failed":
-            return blocked("RestoreFailed", state.message)
-        steps: list[Step] = [Apply(manifest, "Restoring", state.message) for manifest in state.apply]
-        steps += [Delete(found) for found in state.delete]
-        return step(State.PROGRESSING, "Restoring", state.message, *steps, after=1.0)
+        return restore_first(PLAN, observation, self, ledger, template)
 
 
 def etcd_answers(images: Images, trust: str = "") -> EtcdAnswers:

@@ -6,14 +6,14 @@ may end anywhere and the next one goes on from what it finds.
 
 from __future__ import annotations
 
-from fleet.apps.etcd.engine import encrypt
 from fleet.apps.etcd.engine.answers import EtcdAnswers
-from fleet.apps.etcd.engine.change import refuse_other_version, take_back_downgrade
+from fleet.apps.etcd.engine.encrypt import STAGES
 from fleet.apps.etcd.engine.observe import EtcdObservation
-from fleet.apps.etcd.engine.repair import free_space, refuse_to_replace, replace_corrupt
+from fleet.apps.etcd.engine.repair import free_space, refuse_to_replace, replace_corrupt, take_back_downgrade
 from fleet.apps.etcd.engine.secrets import unsigned
 from fleet.kit.adoption.concerns import list_concerns_as_found
 from fleet.kit.adoption.convergence import as_found
+from fleet.kit.decide.other_version import refuse_other_version
 from fleet.kit.decide.table import list_concerns
 from fleet.kit.order import Concern, Concerns
 
@@ -27,7 +27,7 @@ def concerns(observation: EtcdObservation, answers: EtcdAnswers) -> Concerns:
 
 def _as_found(observation: EtcdObservation, answers: EtcdAnswers) -> Concerns:
     """Return what is looked after until the first roll, with what etcd alone knows in between."""
-    shared = list_concerns_as_found(observation, answers, rolls_anyway=encrypt.is_wanted(observation))
+    shared = list_concerns_as_found(observation, answers, rolls_anyway=STAGES.is_wanted(observation))
     owned, *further = shared[Concern.ROLL]
     return {
         **shared,
@@ -38,6 +38,6 @@ def _as_found(observation: EtcdObservation, answers: EtcdAnswers) -> Concerns:
             lambda: take_back_downgrade(observation),
             lambda: refuse_to_replace(observation, answers, observation.pods),
         ),
-        Concern.ROLL: (owned, lambda: encrypt.begun(observation, answers), *further),
+        Concern.ROLL: (owned, lambda: STAGES.begin(observation, answers), *further),
         Concern.HEALTH: (*shared[Concern.HEALTH], lambda: refuse_other_version(observation, answers)),
     }

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
-from fleet.apps.etcd import names
 from fleet.apps.etcd.engine.act import act
 from fleet.apps.etcd.engine.observe import (
     EtcdObservation,
@@ -17,9 +16,8 @@ from fleet.apps.etcd.engine.observe import (
 )
 from fleet.apps.etcd.engine.protocol import Etcd as Protocol
 from fleet.apps.etcd.engine.protocol import Refused, Unreachable
-from fleet.apps.etcd.engine.secrets import authorities, certificates_as_found, own_pair
+from fleet.apps.etcd.engine.secrets import find_tls
 from fleet.apps.etcd.spec import Etcd
-from fleet.kit.credentials.certificates import Pair, client_context, found_context
 from fleet.kit.observe.observation import Agreement, MemberState, Silence
 from fleet.kit.observe.world import World
 from fleet.kit.operate.engine import Allowed, Connector, Done, Progress
@@ -28,27 +26,8 @@ from fleet.kit.step import Act
 
 class EtcdHalf:
     def connector(self, app: Etcd, world: World) -> Connector[Protocol] | None:
-        """With a certificate of this process's own; None while there is no authority to make it."""
-        make: Callable[[], ssl.SSLContext] | None
-        if (kept := names.layout(app)) is not None and kept.tls:
-            found = certificates_as_found(app, world)
-            if found is None:
-                return None
-            mark = b"".join(found.values())
-            make = partial(found_context, found["ca.crt"], _pair(found))
-        elif not names.encrypted(app):
-            mark, make = b"plain", None
-        elif (held := authorities(app, world)) is None:
-            return None
-        elif (signer := held.clients.current) is not None:
-            mark = signer.pem + held.clients.bundle
-            make = partial(client_context, signer, trusted=held.clients.bundle)
-        elif (pair := own_pair(app, world)) is not None:
-            mark = pair.cert_pem + held.clients.bundle
-            make = partial(found_context, held.clients.bundle, pair)
-        else:
-            return None
-        return Connector(mark, partial(_open, make))
+        tls = find_tls(app, world)
+        return Connector(tls.mark, partial(_open, tls.make)) if tls is not None else None
 
     async def close(self, client: Protocol) -> None:
         await client.close()
@@ -85,7 +64,3 @@ async def _open(make: Callable[[], ssl.SSLContext] | None) -> Protocol:
     client = Protocol(make() if make else None)
     await client.__aenter__()
     return client
-
-
-def _pair(found: Mapping[str, bytes]) -> Pair:
-    return Pair(found["tls.crt"], found["tls.key"])

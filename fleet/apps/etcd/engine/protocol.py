@@ -7,7 +7,7 @@ Numbers are strings in the gateway's JSON (ids have 64 bits), and fields that ar
 from __future__ import annotations
 
 import re
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -21,7 +21,7 @@ from fleet.kit.protocol.http import HttpMembers, MemberReply
 __all__ = ["Alarm", "Endpoint", "Etcd", "Member", "MemberStatus", "Refused", "Unreachable"]
 
 DEFRAGMENT_SECONDS = 120.0  # some seconds per GiB, during which a member answers nothing else
-_CANCELLED, _DEADLINE_EXCEEDED, _UNIMPLEMENTED, _UNAVAILABLE = 1, 4, 12, 14  # of gRPC's codes
+_UNIMPLEMENTED, _UNAVAILABLE = 12, 14  # of gRPC's codes
 AlarmKind = Literal["NOSPACE", "CORRUPT"]
 DowngradeAction = Literal["validate", "enable", "cancel"]
 
@@ -50,7 +50,6 @@ class MemberStatus:
     is_learner: bool
     errors: tuple[str, ...]
     revision: int = 0
-    db_size_quota: int = 0  # 3.6 and later, else 0
     storage_version: str = ""  # 3.6 and later
     downgrading_to: str = ""  # 3.6 and later: the version that a downgrade has been enabled for
 
@@ -60,7 +59,7 @@ class MemberStatus:
 
     @property
     def alarms(self) -> tuple[Alarm, ...]:
-        """The alarms that the member knows of; unlike `Etcd.alarms` this needs no quorum and writes no log entry."""
+        """The alarms that the member knows of: to ask for all of them writes an entry into the log of every member."""
         found = (re.match(r"(?:memberID:(\d+) )?alarm:(NOSPACE|CORRUPT)", error) for error in self.errors)
         return tuple(Alarm(int(match[1] or 0), _kind(match[2])) for match in found if match)
 
@@ -120,22 +119,9 @@ class Refused(MemberRefused):
         return self.says("etcdserver: not leader")
 
     @property
-    def by_learner(self) -> bool:
-        """A learner was asked for what only a voter answers."""
-        return self.says("rpc not supported for learner")
-
-    @property
     def compacted(self) -> bool:
         """It has been compacted that far already."""
         return self.says("required revision has been compacted")
-
-    @property
-    def no_space(self) -> bool:
-        return self.says("database space exceeded")
-
-    @property
-    def corrupt(self) -> bool:
-        return self.says("corrupt cluster")
 
     @property
     def unsupported(self) -> bool:
@@ -146,14 +132,6 @@ class Refused(MemberRefused):
     def no_downgrade(self) -> bool:
         """None was allowed, so there is none to take back."""
         return self.says("no inflight downgrade")
-
-    @property
-    def in_doubt(self) -> bool:
-        """The member gave up waiting for the others: the command may be carried out yet."""
-        return self.says("request timed out", "leader changed", "server stopped") or self.code in (
-            _CANCELLED,
-            _DEADLINE_EXCEEDED,
-        )
 
 
 class Etcd(HttpMembers):
@@ -179,12 +157,6 @@ class Etcd(HttpMembers):
         body = await self._read(endpoint, "cluster/member/list", {})
         with self.understood(endpoint):
             return tuple(_member(member) for member in read_items(body, "members"))
-
-    async def alarms(self, endpoint: Endpoint) -> tuple[Alarm, ...]:
-        """All alarms. The question goes through the log of all members; `MemberStatus.alarms` costs nothing."""
-        body = await self._read(endpoint, "maintenance/alarm", {"action": "GET"})
-        with self.understood(endpoint):
-            return _alarms(body)
 
     async def disarm(self, endpoint: Endpoint, alarm: Alarm) -> None:
         await self._call(
@@ -225,33 +197,15 @@ class Etcd(HttpMembers):
 
     async def revision(self, endpoint: Endpoint) -> int:
         """The revision of the store, confirmed by a majority."""
-        body = await self._read(endpoint, "kv/range", {"key": _encoded(b"\0"), "keys_only": True, "limit": "1"})
+        body = await self._read(
+            endpoint, "kv/range", {"key": b64encode(b"\0").decode(), "keys_only": True, "limit": "1"}
+        )
         with self.understood(endpoint):
             return read_number(body.get("header", {}), "revision")
 
     async def downgrade(self, endpoint: Endpoint, action: DowngradeAction, version: str) -> None:
         """Ask whether a downgrade is possible, allow it, or take it back; 3.5 and later, else `unsupported`."""
         await self._call(endpoint, "maintenance/downgrade", {"action": action.upper(), "version": version})
-
-    async def put(self, endpoint: Endpoint, key: str, value: str | bytes) -> None:
-        content = value.encode() if isinstance(value, str) else value
-        await self._call(endpoint, "kv/put", {"key": _encoded(key.encode()), "value": _encoded(content)})
-
-    async def get(self, endpoint: Endpoint, key: str) -> bytes | None:
-        body = await self._read(endpoint, "kv/range", {"key": _encoded(key.encode())})
-        with self.understood(endpoint):
-            found = body.get("kvs", ())
-            return b64decode(found[0].get("value", "")) if found else None
-
-    async def count(self, endpoint: Endpoint, prefix: str) -> int:
-        """How many keys begin with `prefix`, which is not empty."""
-        begin = prefix.encode()
-        end = begin[:-1] + bytes([begin[-1] + 1])
-        body = await self._read(
-            endpoint, "kv/range", {"key": _encoded(begin), "range_end": _encoded(end), "count_only": True}
-        )
-        with self.understood(endpoint):
-            return read_number(body, "count")
 
     async def _read(self, endpoint: Endpoint, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         return self._body(endpoint, await self.ask(endpoint, f"/v3/{path}", orjson.dumps(body)))
@@ -297,7 +251,6 @@ def _status(body: Mapping[str, Any]) -> MemberStatus:
         is_learner=bool(body.get("isLearner", False)),
         errors=tuple(cut_text(error) for error in read_items(body, "errors")),
         revision=read_number(header, "revision"),
-        db_size_quota=read_number(body, "dbSizeQuota"),
         storage_version=read_release(body, "storageVersion") if body.get("storageVersion") else "",
         downgrading_to=read_release(downgrade, "targetVersion") if downgrade.get("enabled") else "",
     )
@@ -313,14 +266,5 @@ def _member(data: Mapping[str, Any]) -> Member:
     )
 
 
-def _alarms(body: Mapping[str, Any]) -> tuple[Alarm, ...]:
-    found = (alarm for alarm in read_items(body, "alarms") if alarm.get("alarm") in ("NOSPACE", "CORRUPT"))
-    return tuple(Alarm(read_number(alarm, "memberID"), _kind(alarm["alarm"])) for alarm in found)
-
-
 def _kind(text: str) -> AlarmKind:
     return "CORRUPT" if text == "CORRUPT" else "NOSPACE"
-
-
-def _encoded(content: bytes) -> str:
-    return b64encode(content).decode()

@@ -1,10 +1,10 @@
-"""What is broken in an etcd and can be mended: corrupt data, a full database. Pure."""
+"""What is wrong with an etcd and can be mended: corrupt data, a full database, a downgrade that nobody wants. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.apps.etcd.engine.observe import EtcdObservation, alarms_of, is_crowded, members_of
+from fleet.apps.etcd.engine.observe import EtcdObservation, alarms_of, is_crowded, members_of, statuses_of
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit.adoption.convergence import late
 from fleet.kit.decide.join import admit_members
@@ -13,6 +13,7 @@ from fleet.kit.decide.replace import find_corrupt, replace_member
 from fleet.kit.observe.answers import Answers
 from fleet.kit.order import first
 from fleet.kit.step import Act, Decision, State, blocked, step
+from fleet.model.types import release
 
 
 def replace_corrupt(
@@ -80,3 +81,12 @@ def refuse_to_replace(
         return None
     told = "; ".join(f"{pod}: {reason}" for pod, reason in lost.items())
     return blocked("CannotReplace", f"{told}. Members that others set up cannot be replaced before their first roll")
+
+
+def take_back_downgrade(observation: EtcdObservation) -> Decision | None:
+    """Take back a downgrade that git does not want any more: with it allowed, etcd keeps to the older format."""
+    targets = {status.downgrading_to for status in statuses_of(observation).values() if status.downgrading_to}
+    if not any(release(target).series < release(observation.app.version).series for target in targets):
+        return None
+    note = f"the downgrade to {', '.join(sorted(targets))} is taken back: git says {observation.app.version}"
+    return step(State.PROGRESSING, "Staying", note, Act("no-downgrade", {}, "DowngradeCancelled", note))
