@@ -16,6 +16,7 @@ from fleet.model.base import Rule
 from fleet.model.types import Release, release
 
 _CANDIDATES = {1: re.compile(r"\d+(?:\.\d+){0,2}"), 2: re.compile(r"\d+\.\d+(?:\.\d+)?")}  # by parts of a series
+_TAGGED = re.compile(r"\d+\.\d+(\.\d+)?")
 _RESTORE = "restore a backup into a new app"
 
 
@@ -172,6 +173,18 @@ def _key(version: Release) -> tuple[int, ...]:
 
 def _release(series: tuple[int, ...]) -> Release:
     return release(".".join(map(str, series)))
+
+
+def series_between(before: str, after: str) -> int | None:
+    """Return by how many minor series one image is newer than another, by their tags; None where a tag says none.
+
+    Of another major version it is -1: no engine reads that data.
+    """
+    tags = [_TAGGED.search(image.rpartition(":")[2]) for image in (before, after)]
+    if tags[0] is None or tags[1] is None:
+        return None
+    old, new = (release(tag[0]).series for tag in tags if tag)
+    return new[1] - old[1] if old[0] == new[0] else -1
 
 
 def known_version(engine: str, versions: Versions) -> Rule:

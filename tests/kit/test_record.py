@@ -18,6 +18,7 @@ from fleet.apps.etcd.layout import Layout
 from fleet.apps.replay import replay
 from fleet.errors import NotFoundError
 from fleet.kit.members import MemberRecord
+from fleet.kit.names import lay_out
 from fleet.kit.observe.observation import Observation
 from fleet.kit.observe.world import secret_data
 from fleet.kit.operate.explain import describe_decision, explain
@@ -135,7 +136,7 @@ def test_each_decision_in_the_life_of_another_type_is_made_again(spec: Any) -> N
 def test_an_adopted_app_keeps_its_layout_in_a_record() -> None:
     layout = Layout("old", "main", "disk", "http://{pod}:2380", "http://{pod}:2379", 2379, files={"ca": ("tls", "ca")})
     seen = Drawing().seen()
-    adopted = Observation(names.laid_out(app(), layout), seen.world, seen.ledger, seen.role)
+    adopted = Observation(lay_out(app(), layout), seen.world, seen.ledger, seen.role)
     again = read_observation(json.loads(json.dumps(write_observation(adopted))), list_classes(*CLASSES))
     assert names.layout(again.app) == layout
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from fleet.kit.driver import Refusal
-from fleet.kit.versions import Versions, known_version
+from fleet.kit.versions import Versions, known_version, series_between
 
 POSTGRES = Versions({"16": "16.9", "17": "17.5", "18": "18.1"}, "postgres:{version}", parts=1, step="any")
 KAFKA = Versions(
@@ -115,3 +115,18 @@ def test_a_version_of_an_unknown_series_is_refused_by_the_server_and_by_the_mode
     known = [text for text in texts if text.count(".") < 3 and rule.holds(text)]
     assert known == [text for text in texts if re.search(pattern, text)]
     assert set(versions.series) <= {*known}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "steps"),
+    [
+        ("etcd:v3.5.1", "etcd:v3.5.9", 0),
+        ("etcd:3.4", "own.example:5000/etcd:3.6-debian", 2),
+        ("etcd:3.6.1", "etcd:3.5.1", -1),
+        ("postgres:16.9", "postgres:17.2", -1),
+        ("etcd:newest", "etcd:3.5.1", None),
+        ("etcd:3.5.1", "etcd@sha256:00", None),
+    ],
+)
+def test_images_are_so_many_series_apart(before: str, after: str, steps: int | None) -> None:
+    assert series_between(before, after) == steps

@@ -9,22 +9,22 @@ from typing import Any, ClassVar
 
 from fleet.apps.etcd import found as finding
 from fleet.apps.etcd import layout as layouts
-from fleet.apps.etcd import names, secured
+from fleet.apps.etcd import secured
 from fleet.apps.etcd.config import EtcdConfig
 from fleet.apps.etcd.files import FILE, as_said
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
 from fleet.errors import ConfigurationError
 from fleet.kit import names as kit_names
+from fleet.kit.adoption.member_files import FOLDER, POD, mount_member_files
 from fleet.kit.adoption.rules import AdoptionRules
 from fleet.kit.adoption.workload import Find
 from fleet.kit.driver import Problem
+from fleet.kit.names import lay_out
 from fleet.kit.workload import files
 from fleet.model.app_settings import TLS
 
 Object = dict[str, Any]
-POD = "FLEET_POD"
-VOLUME = "fleet-members"
 _FIELDS = {  # etcd's flags that a field of the spec says
     "quota-backend-bytes": "quota",
     "heartbeat-interval": "heartbeat_ms",
@@ -83,7 +83,7 @@ class EtcdAdoption(AdoptionRules[Etcd, Layout]):
         return layout.tls
 
     def list_differences(self, app: Etcd, runs: Etcd, layout: Layout) -> Iterator[str]:
-        laid_out = names.laid_out(app, layout)
+        laid_out = lay_out(app, layout)
         wanted, there = as_said(laid_out), as_said(laid_out.model_copy(update={"config": runs.config}))
         for name in sorted({*wanted, *there}):
             if wanted.get(name) != there.get(name):
@@ -110,14 +110,8 @@ class EtcdAdoption(AdoptionRules[Etcd, Layout]):
         """Members read a file as those of any etcd of fleet's do, and have certificates where TLS is on its way."""
         name = files.file_name(f"$({POD})", self.revision(app, role), FILE)
         container["command"] = [layout.program]
-        container["args"] = [f"--config-file={names.KEPT_FILES}/{name}"]
-        own = {"name": POD, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}}
-        container["env"] = [*(entry for entry in container.get("env") or () if entry["name"] != POD), own]
-        mount = {"name": VOLUME, "mountPath": names.KEPT_FILES, "readOnly": True}
-        mounts = (entry for entry in container["volumeMounts"] if entry["name"] != VOLUME)
-        container["volumeMounts"] = [*mounts, mount]
-        volume = {"name": VOLUME, "configMap": {"name": kit_names.members_map(app), "defaultMode": 0o644}}
-        pod["volumes"] = [*(entry for entry in pod.get("volumes") or () if entry["name"] != VOLUME), volume]
+        container["args"] = [f"--config-file={FOLDER}/{name}"]
+        mount_member_files(pod, container, app)
         peers = {"peer": kit_names.secret(app, "peer")} if secured.secures_peers(layout) else {}
         secured.equip(pod, container, layout, {"server": kit_names.secret(app, "server"), **peers})
 

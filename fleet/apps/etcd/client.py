@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fleet.apps.etcd import names, secured
+from fleet.apps.etcd.files import CERTIFICATES
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit.programs import Client
 
-_FILES = "/etc/etcd/server"
 _FILES_OF_CLIENTS = {
     f"ETCDCTL_{name}": f"{{directory}}/{file}"
     for name, file in (("CACERT", "ca.crt"), ("CERT", "tls.crt"), ("KEY", "tls.key"))
@@ -21,8 +21,8 @@ def client(app: Etcd) -> Client:
     environment = {"ETCDCTL_ENDPOINTS": app.connection.url}
     if not app.tls.enabled:
         return Client("etcd", ("etcdctl", endpoint), environment)
-    certificates = (f"--cacert={_FILES}/ca.crt", f"--cert={_FILES}/tls.crt", f"--key={_FILES}/tls.key")
-    return Client("etcd", ("etcdctl", endpoint, *certificates), {**environment, **_FILES_OF_CLIENTS})
+    command = ("etcdctl", endpoint, *certificate_flags(CERTIFICATES["server"]))
+    return Client("etcd", command, {**environment, **_FILES_OF_CLIENTS})
 
 
 def etcdctl(kept: Layout) -> tuple[str, ...]:
@@ -37,7 +37,12 @@ def endpoint_of(kept: Layout) -> str:
     return kept.client_url if "{pod}" in kept.client_url else beside
 
 
-def certificate_flags(kept: Layout) -> tuple[str, ...]:
+def certificate_flags(folder: str) -> tuple[str, ...]:
+    """Return the flags with the files of a Secret of fleet's own."""
+    return f"--cacert={folder}/ca.crt", f"--cert={folder}/tls.crt", f"--key={folder}/tls.key"
+
+
+def flags_as_found(kept: Layout) -> tuple[str, ...]:
     """Return the flags with the files that others gave its members."""
     flags = {"ca": "--cacert", "cert": "--cert", "key": "--key"}
     return tuple(f"{flags[name]}={path}" for name, path in kept.paths.items())
@@ -47,5 +52,5 @@ def _as_found(app: Etcd, kept: Layout) -> Client:
     """Return etcdctl with the names and files of others."""
     plain = {"ETCDCTL_ENDPOINTS": names.connection(app).url}
     files = _FILES_OF_CLIENTS if names.encrypted(app) else {}
-    command = (*etcdctl(kept), f"--endpoints={endpoint_of(kept)}", *certificate_flags(kept))
+    command = (*etcdctl(kept), f"--endpoints={endpoint_of(kept)}", *flags_as_found(kept))
     return Client(kept.container, command, {**plain, **files})

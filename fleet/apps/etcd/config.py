@@ -8,50 +8,31 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, PlainSerializer
 
-from fleet.kit.workload.settings_text import SettingsError, read_value
+from fleet.kit.workload.options import OptionRules
 from fleet.model.base import OF_NEW_APPS, FrozenMap, Model, Rule
 from fleet.model.types import Duration, Quantity
-from fleet.model.validation import invalid_value
 
-_TYPED = {
-    "quota-backend-bytes": "quota",
-    "auto-compaction-mode": "compaction",
-    "auto-compaction-retention": "compaction",
-    "snapshot-count": "snapshot_count",
-    "heartbeat-interval": "heartbeat_ms",
-    "election-timeout": "election_ms",
-    "max-request-bytes": "max_request",
-    "log-level": "log_level",
-}
-_OURS = re.compile(
-    r"(name|data-dir|wal-dir|config-file|force-new-cluster|discovery.*|proxy.*|"
-    r"(listen|advertise|initial)-.*|.*(cert|key|trusted-ca)-file|(peer-)?(auto-tls|client-cert-auth))"
+OPTIONS = OptionRules(
+    engine="etcd",
+    fields={
+        "quota-backend-bytes": "quota",
+        "auto-compaction-mode": "compaction",
+        "auto-compaction-retention": "compaction",
+        "snapshot-count": "snapshot_count",
+        "heartbeat-interval": "heartbeat_ms",
+        "election-timeout": "election_ms",
+        "max-request-bytes": "max_request",
+        "log-level": "log_level",
+    },
+    owned=re.compile(
+        r"(name|data-dir|wal-dir|config-file|force-new-cluster|discovery.*|proxy.*|"
+        r"(listen|advertise|initial)-.*|.*(cert|key|trusted-ca)-file|(peer-)?(auto-tls|client-cert-auth))"
+    ),
+    trust=re.compile(
+        r".*(transportsecurity|tlsinfo|autotls|certauth|skipclientsan|allowedcn|allowedhostname|certfile|keyfile|"
+        r"cafile|crlfile|insecure).*"
+    ),
 )
-# Whom members let in. Matched without dashes: a file also knows the names of fields in etcd's own source.
-_TRUST = re.compile(
-    r".*(transportsecurity|tlsinfo|autotls|certauth|skipclientsan|allowedcn|allowedhostname|certfile|keyfile|cafile|"
-    r"crlfile|insecure).*"
-)
-
-
-def _options(options: Mapping[str, str]) -> Mapping[str, str]:
-    for flag in options:
-        bare = flag.lstrip("-")
-        if flag != bare:
-            raise invalid_value(f"{flag!r} begins with a dash", f"write {bare!r}")
-        if flag in _TYPED:
-            raise invalid_value(f"{flag!r} has a field of its own", f"set {_TYPED[flag]} instead")
-        if _OURS.fullmatch(flag):
-            raise invalid_value(f"{flag!r} is set by the operator: members would not find each other", "leave it out")
-        if _TRUST.fullmatch(flag.replace("-", "")):
-            raise invalid_value(f"{flag!r} says whom members let in, which is for the app's tls to say", "leave it out")
-        if not re.fullmatch(r"[a-z0-9][-a-z0-9]*", flag):
-            raise invalid_value(f"{flag!r} is not a flag of etcd", "flags are lower-case words with dashes")
-        try:
-            read_value(options[flag])
-        except SettingsError as problem:
-            raise invalid_value(f"the value of {flag!r} {problem}", 'such as "5000", "true" or "[a, b]"') from None
-    return FrozenMap(options)
 
 
 class EtcdConfig(Model, frozen=True):
@@ -76,7 +57,7 @@ class EtcdConfig(Model, frozen=True):
     options: Annotated[
         Mapping[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=1024)]],
         Field(max_length=64),
-        AfterValidator(_options),
+        AfterValidator(OPTIONS.check),
         PlainSerializer(dict, return_type=dict[str, str]),
     ] = FrozenMap()
     """Any other flag of etcd, by its name without dashes: a word, a number, true or false, or a list in brackets."""

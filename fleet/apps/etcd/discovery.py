@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from fleet.apps.etcd import found as finding
-from fleet.apps.etcd.client import certificate_flags, endpoint_of, etcdctl
+from fleet.apps.etcd.client import endpoint_of, etcdctl, flags_as_found
 from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
@@ -34,7 +34,7 @@ class EtcdDiscovery(AskedDiscovery[Etcd, Layout]):
         read = finding.layout(found, find)
         if isinstance(read, Problem):
             return read
-        asked = (*etcdctl(read), f"--endpoints={endpoint_of(read)}", *certificate_flags(read), "--write-out=json")
+        asked = (*etcdctl(read), f"--endpoints={endpoint_of(read)}", *flags_as_found(read), "--write-out=json")
         return [
             Question(read.container, (*asked, "endpoint", "status")),
             Question(read.container, (*asked, "member", "list")),

@@ -10,9 +10,9 @@ from fleet.apps.etcd.client import client
 from fleet.apps.etcd.files import CERTIFICATES, FILE, SETTINGS, common, file_of
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.tls import DECLARED
-from fleet.apps.etcd.unserved import unserved
 from fleet.apps.etcd.versions import VERSIONS, find_path
 from fleet.kit import names as kit_names
+from fleet.kit.adoption.stays import list_what_stays
 from fleet.kit.app_type import AppType, DataVolume, Port, Ready, Role
 from fleet.kit.driver import Path, Problem
 from fleet.kit.members import MemberRecord
@@ -59,7 +59,7 @@ class EtcdType(AppType[Etcd]):
     engine = "fleet.apps.etcd.engine.engine:EtcdEngine"
 
     def validate(self, spec: Etcd, previous: Etcd | None = None) -> list[Problem]:
-        return [*super().validate(spec, previous), *unserved(spec)]
+        return [*super().validate(spec, previous), *list_what_stays(spec)]
 
     def losses(self, before: Etcd, after: Etcd) -> list[str]:
         if before.force_quorum or not after.force_quorum:

@@ -20,7 +20,6 @@ from fleet.model.app import Connection
 CLIENT, PEER, METRICS = 2379, 2380, 2381
 MOUNT = "/var/lib/etcd"
 MEMBER_FILES = "/etc/etcd/members"
-KEPT_FILES = "/etc/fleet-members"  # in pods that others described: nothing of theirs is there
 MOST = 7
 
 
@@ -28,15 +27,6 @@ def layout(app: Etcd) -> Layout | None:
     """As it was found; None for an app that fleet made."""
     found: Layout | None = app.__dict__.get(LAYOUT)
     return found
-
-
-def laid_out(app: Etcd, layout: Layout | None) -> Etcd:
-    """The app with the names that it was found with."""
-    if layout is None:
-        return app
-    made = app.model_copy()
-    made.__dict__[LAYOUT] = layout
-    return made
 
 
 def client_port(app: Etcd) -> int:

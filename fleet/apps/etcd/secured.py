@@ -1,15 +1,8 @@
 """TLS for members that others set up without it: what each stage of it changes in their settings and pods. Pure.
 
-Nobody is cut off on the way, and every stage may last for ever:
-
-    opening   members get certificates one after the other, and serve clients with and without TLS on the same port
-    open      all of them do: the operator, backups and whoever reads the connection Secret use TLS
-    closing   the next roll: what is plain goes. A member is known by both of its peer URLs meanwhile, so that whoever
-              dials it finds the one that it listens on
-    closed    TLS alone
-
-Peers keep their port. A second one would have to be let through by whatever guards the first, and nobody would notice
-that it is not: a member that cannot be dialled is in step as long as it can dial the others.
+The stages are those of `fleet.kit.adoption.tls_stages`. Peers keep their port. A second one would have to be let
+through by whatever guards the first, and nobody would notice that it is not: a member that cannot be dialled is in step
+as long as it can dial the others.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ The evidence is the engine's (`Answers.corrupt`) or Kubernetes' (a volume that i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from fleet.kit.decide.health import find_lost_volume
@@ -44,6 +45,17 @@ def replacement(observation: Observation[A], answers: Answers[A], pod: str, reas
         return None  # it comes back as a new one
     drain = {"member": observation.members[pod], "pod": pod}
     return Act("drain", drain, "MemberReplaced", f"{pod} is replaced: {reason}")
+
+
+def refuse_to_replace(
+    observation: Observation[A], answers: Answers[A], as_others_had_them: Sequence[str]
+) -> Decision | None:
+    """Say that members must be replaced that are still as others set them up: a new one would be made so, too."""
+    reasons = {pod: find_corrupt(observation, answers, pod) for pod in as_others_had_them}
+    lost = "; ".join(f"{pod}: {reason}" for pod, reason in reasons.items() if reason is not None)
+    if not lost:
+        return None
+    return blocked("CannotReplace", f"{lost}. Members that others set up cannot be replaced before their first roll")
 
 
 def _is_the_member_that_was(observation: Observation[A], pod: str) -> bool:

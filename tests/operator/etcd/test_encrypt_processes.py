@@ -28,6 +28,7 @@ from fleet.apps.etcd.files import common, file_of
 from fleet.apps.etcd.layout import Layout
 from fleet.kit.credentials.certificates import Authority, Leaf, client_context
 from fleet.kit.members import MemberRecord
+from fleet.kit.names import lay_out
 from fleet.kit.observe.world import World
 from fleet.kit.step import Act, NotYetError
 from fleet.lab.programs import process
@@ -80,7 +81,7 @@ class Members:
 
     def app(self, layout: Layout) -> App:
         spec = {"version": "3.5", "tls": {"enabled": True}, "adopt": {"identity": "c1"}}
-        return names.laid_out(App.from_manifest({"metadata": {"name": "etcd"}, "spec": spec}), _rolled(layout))
+        return lay_out(App.from_manifest({"metadata": {"name": "etcd"}, "spec": spec}), _rolled(layout))
 
     def start(self, pod: str, layout: Layout, place: MemberRecord = SETTLED) -> None:
         """With the file that this stage gives it; one that runs is stopped as a pod is."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import fleet.kube.runtime as kube
-from fleet.apps.etcd.engine.protocol import Alarm, Endpoint, Member, Refused, Unreachable
+from fleet.apps.etcd.engine.protocol import Alarm, Endpoint, Etcd, Member, Refused, Unreachable
 from fleet.kit.credentials.certificates import Authority, client_context
 from tests.bench.operators import engine, ours
 from tests.operator.etcd.client import EtcdClient
@@ -368,12 +368,12 @@ def test_the_benchmark_of_operators_asks_members_by_this_client() -> None:
     async def work() -> int:
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        async with server, EtcdClient(None) as etcd:
+        async with server, Etcd(None) as etcd:
             status = await etcd.status(Endpoint("127.0.0.1", port, "a-0"))
             assert status.leads and not status.errors
             probes = ours.Engine(f"http://127.0.0.1:{port}")
             healthy = await probes.count_healthy(kube.Name("things", "a"), 3)
-            assert isinstance(probes._etcd, EtcdClient)
+            assert isinstance(probes._etcd, Etcd)
             await probes.close()
         return healthy
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fleet.apps.etcd import names
+from fleet.apps.etcd.client import certificate_flags
 from fleet.apps.etcd.driver import MEMBER
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit import names as kit_names
@@ -19,12 +20,7 @@ def save(app: Etcd, target: str) -> EngineCommand:
     endpoint = f"--endpoints={names.scheme(app)}://{app.endpoint}"
     if not names.encrypted(app):
         return EngineCommand(("etcdctl", endpoint, "snapshot", "save", target), _OF_OLD_TOOLS)
-    certificates = [
-        f"--cacert={_CERTIFICATES}/ca.crt",
-        f"--cert={_CERTIFICATES}/tls.crt",
-        f"--key={_CERTIFICATES}/tls.key",
-    ]
-    command = ("etcdctl", endpoint, *certificates, "snapshot", "save", target)
+    command = ("etcdctl", endpoint, *certificate_flags(_CERTIFICATES), "snapshot", "save", target)
     return EngineCommand(command, _OF_OLD_TOOLS, {kit_names.secret(app, "connection"): _CERTIFICATES})
 
 

@@ -9,6 +9,7 @@ from fleet.apps.etcd.engine.observe import FULL, EtcdObservation, alarms_of, end
 from fleet.apps.etcd.engine.protocol import Alarm, Endpoint, Etcd, MemberStatus, Refused
 from fleet.apps.etcd.files import quota
 from fleet.errors import ResourceError
+from fleet.kit.protocol.turns import ask_in_turn, pods_to_ask
 from fleet.kit.step import Act, NotYetError
 
 
@@ -39,7 +40,7 @@ async def _act(etcd: Etcd, observation: EtcdObservation, step: Act) -> None:
         case "free-space":
             await _free_space(etcd, observation)
         case "disarm":
-            await etcd.disarm(_anyone(observation), Alarm(step.arguments["member"], "CORRUPT"))
+            await etcd.disarm(_members(observation)[0], Alarm(step.arguments["member"], "CORRUPT"))
         case "downgrade":
             await _allow_downgrade(etcd, observation, step.arguments["version"])
         case "no-downgrade":
@@ -49,37 +50,17 @@ async def _act(etcd: Etcd, observation: EtcdObservation, step: Act) -> None:
 
 
 def _members(observation: EtcdObservation) -> list[Endpoint]:
-    """Whom to ask: the leader first if it is known, since the others would ask it too."""
-    pods = dict.fromkeys(
-        pod for pod in (observation.leader, *observation.healthy_pods, *observation.states) if pod is not None
-    )
-    places = [place for pod in pods if (place := endpoint(observation.app, observation.world, pod)) is not None]
+    """Return whom to ask, in order. Raises ResourceError if there is nobody."""
+    app, world = observation.app, observation.world
+    places = [place for pod in pods_to_ask(observation) if (place := endpoint(app, world, pod)) is not None]
     if not places:
         raise ResourceError("no member answers")
     return places
 
 
-def _anyone(observation: EtcdObservation) -> Endpoint:
-    return _members(observation)[0]
-
-
 async def _in_turn(observation: EtcdObservation, change: Callable[[Endpoint], Awaitable[object]]) -> None:
-    """Ask one member after the other to change the list, until one does not find its cluster unhealthy.
-
-    Each judges by its own connections, and can be wrong for as long as it runs: a message that was under way to a
-    member's old address fails late, and marks a peer as silent that speaks again over another connection. Such a
-    refusal changed nothing, so the next one can be asked.
-    """
-    *others, last = _members(observation)
-    for place in others:
-        try:
-            await change(place)
-        except Refused as problem:
-            if not problem.unhealthy:
-                raise
-        else:
-            return
-    await change(last)
+    """Ask for a change of the list, until one member does not find its cluster unhealthy."""
+    await ask_in_turn(_members(observation), change, lambda refusal: isinstance(refusal, Refused) and refusal.unhealthy)
 
 
 async def _add(etcd: Etcd, observation: EtcdObservation, peer_urls: tuple[str, ...]) -> None:
@@ -134,7 +115,7 @@ async def _free_space(etcd: Etcd, observation: EtcdObservation) -> None:
     One in a pass: a member answers nothing meanwhile, for minutes if it is large, and a pass has its end. What is free
     in its file says whether it is done.
     """
-    asked = _anyone(observation)
+    asked = _members(observation)[0]
     try:
         await etcd.compact(asked, await etcd.revision(asked))
     except Refused as problem:
@@ -171,7 +152,7 @@ async def _allow_downgrade(etcd: Etcd, observation: EtcdObservation, version: st
     if any(status.downgrading_to for status in statuses_of(observation).values()):
         return
     try:
-        await etcd.downgrade(_anyone(observation), "enable", version)
+        await etcd.downgrade(_members(observation)[0], "enable", version)
     except Refused as problem:
         if not problem.unsupported and "in progress" not in problem.reason:
             raise
@@ -179,7 +160,7 @@ async def _allow_downgrade(etcd: Etcd, observation: EtcdObservation, version: st
 
 async def _take_back_downgrade(etcd: Etcd, observation: EtcdObservation) -> None:
     try:
-        await etcd.downgrade(_anyone(observation), "cancel", "")
+        await etcd.downgrade(_members(observation)[0], "cancel", "")
     except Refused as problem:
         if not problem.no_downgrade:
             raise

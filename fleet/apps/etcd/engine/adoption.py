@@ -13,6 +13,7 @@ from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit.adoption.takeover import PlacedApp
 from fleet.kit.driver import Problem
+from fleet.kit.names import lay_out
 
 
 def known(placed: PlacedApp[Etcd], observation: EtcdObservation) -> EtcdObservation:
@@ -25,7 +26,7 @@ def known(placed: PlacedApp[Etcd], observation: EtcdObservation) -> EtcdObservat
     urls = _urls(observation, kept)
     if isinstance(urls, Problem):
         return replace(observation, unfit=urls)
-    app = names.laid_out(placed.app, replace(kept, peer_url=urls[0], client_url=urls[1]))
+    app = lay_out(placed.app, replace(kept, peer_url=urls[0], client_url=urls[1]))
     return replace(observation, app=app, agreement=make_agreement(app, members))
 
 

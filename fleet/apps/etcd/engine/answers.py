@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from fleet.apps.etcd import names
@@ -14,26 +13,26 @@ from fleet.apps.etcd.engine.observe import EtcdObservation, alarms_of, members_b
 from fleet.apps.etcd.engine.repair import (
     free_space,
     mend_though_full,
-    refuse_to_replace,
     replace_corrupt,
     take_back_downgrade,
 )
 from fleet.apps.etcd.engine.secrets import unsigned
 from fleet.apps.etcd.spec import Etcd
 from fleet.kit.adoption.convergence import changes_over, late
+from fleet.kit.adoption.member_files import FOLDER
 from fleet.kit.backup.concern import list_leftovers, restore_first
 from fleet.kit.decide.other_version import refuse_other_version
+from fleet.kit.decide.replace import refuse_to_replace
 from fleet.kit.driver import Hop
 from fleet.kit.members import Ledger
 from fleet.kit.observe.answers import Answers, Images, image_in
 from fleet.kit.observe.observation import in_order
 from fleet.kit.order import Concern, Concerns
 from fleet.kit.step import Act, Decision, Object
-from fleet.model.types import release
+from fleet.kit.versions import series_between
 
 READ_BYTES = 8 << 20  # of a database that a member on a slow disk reads in a second when it starts
 MOST_READING = 3600.0  # seconds
-_VERSION = re.compile(r"\d+\.\d+(\.\d+)?")
 
 
 @dataclass(frozen=True)
@@ -67,14 +66,11 @@ class EtcdAnswers(Answers[Etcd]):
 
     def can_read(self, observation: EtcdObservation, pod: str, template: Object) -> bool:
         had, gets = image_in(observation, observation.world.pod(pod) or {}), image_in(observation, template)
-        versions = [_VERSION.search(image.rpartition(":")[2]) for image in (had, gets)]
-        if had == gets:
-            return True
-        if versions[0] is None or versions[1] is None:
+        steps = series_between(had, gets)
+        if had != gets and steps is None:
             return bool(observation.states) and self.next_hop(observation) is None
-        before, after = (release(version[0]).series for version in versions if version)
         furthest = 1 if observation.states else 0  # without anybody to ask, no step to another series is taken
-        return before[0] == after[0] and 0 <= after[1] - before[1] <= furthest
+        return had == gets or 0 <= (steps or 0) <= furthest
 
     def addresses(self, observation: EtcdObservation) -> tuple[str, ...]:
         """As they are on the list: no pattern says that while members change to TLS."""
@@ -86,7 +82,7 @@ class EtcdAnswers(Answers[Etcd]):
 
     @property
     def file_folders(self) -> tuple[str, ...]:
-        return (names.MEMBER_FILES, names.KEPT_FILES)
+        return (names.MEMBER_FILES, FOLDER)
 
     def describe_change(self, observation: EtcdObservation, hop: Hop | None) -> str:
         change, kept = super().describe_change(observation, hop), names.layout(observation.app)

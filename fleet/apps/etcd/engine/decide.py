@@ -9,11 +9,12 @@ from __future__ import annotations
 from fleet.apps.etcd.engine.answers import EtcdAnswers
 from fleet.apps.etcd.engine.encrypt import STAGES
 from fleet.apps.etcd.engine.observe import EtcdObservation
-from fleet.apps.etcd.engine.repair import free_space, refuse_to_replace, replace_corrupt, take_back_downgrade
+from fleet.apps.etcd.engine.repair import free_space, replace_corrupt, take_back_downgrade
 from fleet.apps.etcd.engine.secrets import unsigned
 from fleet.kit.adoption.concerns import list_concerns_as_found
 from fleet.kit.adoption.convergence import as_found
 from fleet.kit.decide.other_version import refuse_other_version
+from fleet.kit.decide.replace import refuse_to_replace
 from fleet.kit.decide.table import list_concerns
 from fleet.kit.order import Concern, Concerns
 

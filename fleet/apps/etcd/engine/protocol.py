@@ -50,6 +50,7 @@ class MemberStatus:
     is_learner: bool
     errors: tuple[str, ...]
     revision: int = 0
+    db_size_quota: int = 0  # 3.6 and later, else 0
     storage_version: str = ""  # 3.6 and later
     downgrading_to: str = ""  # 3.6 and later: the version that a downgrade has been enabled for
 
@@ -251,6 +252,7 @@ def _status(body: Mapping[str, Any]) -> MemberStatus:
         is_learner=bool(body.get("isLearner", False)),
         errors=tuple(cut_text(error) for error in read_items(body, "errors")),
         revision=read_number(header, "revision"),
+        db_size_quota=read_number(body, "dbSizeQuota"),
         storage_version=read_release(body, "storageVersion") if body.get("storageVersion") else "",
         downgrading_to=read_release(downgrade, "targetVersion") if downgrade.get("enabled") else "",
     )

@@ -9,7 +9,7 @@ from fleet.apps.etcd.spec import Etcd
 from fleet.kit.adoption.convergence import late
 from fleet.kit.decide.join import admit_members
 from fleet.kit.decide.leave import scale_in
-from fleet.kit.decide.replace import find_corrupt, replace_member
+from fleet.kit.decide.replace import refuse_to_replace, replace_member
 from fleet.kit.observe.answers import Answers
 from fleet.kit.order import first
 from fleet.kit.step import Act, Decision, State, blocked, step
@@ -69,18 +69,6 @@ def free_space(observation: EtcdObservation) -> Decision | None:
         return None
     message = "the database has reached its quota; old revisions are compacted away"
     return step(State.DEGRADED, "NoSpace", message, Act("free-space", {}, "NoSpace", message), after=5.0)
-
-
-def refuse_to_replace(
-    observation: EtcdObservation, answers: Answers[Etcd], as_others_had_them: Sequence[str]
-) -> Decision | None:
-    lost = {
-        pod: reason for pod in as_others_had_them if (reason := find_corrupt(observation, answers, pod)) is not None
-    }
-    if not lost:
-        return None
-    told = "; ".join(f"{pod}: {reason}" for pod, reason in lost.items())
-    return blocked("CannotReplace", f"{told}. Members that others set up cannot be replaced before their first roll")
 
 
 def take_back_downgrade(observation: EtcdObservation) -> Decision | None:
