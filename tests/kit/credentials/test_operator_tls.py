@@ -25,11 +25,12 @@ POD = {
 
 def certificates(data: dict[str, dict[str, bytes]], *pods: dict[str, Any]) -> Certificates[Pair]:
     world = World.of([*pods, *(make_secret({"name": name}, held) for name, held in data.items())], None, NOW)
+    assert PAIR.tls is not None
     return Certificates(app(), PAIR.tls, TLS(), world)
 
 
 def test_the_operator_signs_a_certificate_for_itself_as_long_as_the_ca_has_its_key() -> None:
-    (server,) = PAIR.tls.certificates
+    (server,) = certificates({}).tls.certificates
     assert operator_tls(certificates({}), server) is None
     kept = certificates({}).kept(NOW)
     tls = operator_tls(certificates(kept), server)
@@ -38,7 +39,7 @@ def test_the_operator_signs_a_certificate_for_itself_as_long_as_the_ca_has_its_k
 
 
 def test_where_the_key_of_the_ca_is_lost_the_members_own_certificate_lets_it_in() -> None:
-    (server,) = PAIR.tls.certificates
+    (server,) = certificates({}).tls.certificates
     kept = certificates({}).kept(NOW)
     before = operator_tls(certificates(kept), server)
     server_pair = {"cache-server": kept["cache-server"]}
