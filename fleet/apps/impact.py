@@ -33,13 +33,13 @@ class Meaning:
 
 
 def meanings(kind: str, live: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> tuple[str, ...]:
-    """Just the words, refusals included."""
+    """Return just the words, refusals included."""
     meaning = explain(kind, live, wanted)
     return (*meaning.texts, *(f"refused: {problem}" for problem in meaning.problems))
 
 
 def explain(kind: str, live: Mapping[str, Any] | None, wanted: Mapping[str, Any], around: Around = NOTHING) -> Meaning:
-    """What applying `wanted` over `live` (None: there is nothing yet) does. Kinds that are no apps mean nothing.
+    """Say what applying `wanted` over `live` (None: there is nothing yet) does. Kinds that are no apps mean nothing.
 
     `around` has the StatefulSet that the app is to take over, if somebody looked.
     """

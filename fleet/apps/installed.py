@@ -37,7 +37,7 @@ class InstalledType:
 
     @property
     def origin(self) -> str:
-        """The package with its version, for people."""
+        """Return the package with its version, for people."""
         return f"{self.package} {self.version}"
 
 

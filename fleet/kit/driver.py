@@ -122,32 +122,32 @@ class Driver(Generic[A]):
 
     @property
     def meta(self) -> EngineMeta:
-        """What the engine is."""
+        """Return what the engine is."""
         raise NotImplementedError
 
     @property
     def caps(self) -> Capabilities:
-        """What the driver can do."""
+        """Return what the driver can do."""
         return Capabilities()
 
     @property
     def impacts(self) -> Mapping[str, Impact]:
-        """What a change of each field costs; the longest name that fits counts."""
+        """Return what a change of each field costs; the longest name that fits counts."""
         return {}
 
     @property
     def resource(self) -> Resource:
-        """The custom resource of its apps."""
+        """Return the custom resource of its apps."""
         kind = self.app.kind()
         plural = kind.lower() if kind.lower().endswith("s") else f"{kind.lower()}s"
         return Resource(self.app.api_group, VERSION, kind, plural, True)
 
     def discovery(self) -> Discovery | None:
-        """How it finds what others set up; None for a driver that takes over nothing."""
+        """Return how it finds what others set up; None for a driver that takes over nothing."""
         return None
 
     def validate(self, spec: A, previous: A | None = None) -> list[Problem]:
-        """What is wrong with a change; of a new app, what this release cannot do for it.
+        """Return what is wrong with a change; of a new app, what this release cannot do for it.
 
         What no release could make sense of is refused when a spec is constructed.
         """
@@ -164,17 +164,18 @@ class Driver(Generic[A]):
         return problems
 
     def classify(self, field: str) -> Impact:
-        """What it costs to change a field, such as "resources.memory". Unknown fields are taken to cost a restart."""
+        """Return what it costs to change a field, such as "resources.memory". Unknown fields are taken to cost a
+        restart."""
         parts = field.split(".")
         names = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
         return next((self.impacts[name] for name in names if name in self.impacts), Impact.RESTART)
 
     def path(self, current: str, target: str) -> Path:
-        """The hops from one version to another, or why there is no way."""
+        """Return the hops from one version to another, or why there is no way."""
         raise NotImplementedError
 
     def version(self, spec: A) -> str:
-        """The version that a spec asks for."""
+        """Return the version that a spec asks for."""
         return str(getattr(spec, "version"))  # noqa: B009 - of the subclass, which the base does not know
 
     def stays(self, spec: A, status: Mapping[str, Any]) -> str:
@@ -186,7 +187,7 @@ class Driver(Generic[A]):
         return ""
 
     def members(self, spec: A) -> int:
-        """How many pods with data a spec asks for."""
+        """Return how many pods with data a spec asks for."""
         return int(getattr(spec, "members"))  # noqa: B009
 
     def losses(self, before: A, after: A) -> list[str]:
@@ -194,35 +195,36 @@ class Driver(Generic[A]):
         return []
 
     def backup_plan(self) -> BackupPlan[A] | None:
-        """How apps are backed up and put back; None for a driver that makes no backups."""
+        """Return how apps are backed up and put back; None for a driver that makes no backups."""
         return None
 
     def client(self, spec: A) -> Client:
-        """The engine's own client, for `fleet connect`."""
+        """Return the engine's own client, for `fleet connect`."""
         raise NotImplementedError
 
     def connection(self, spec: A) -> Connection:
-        """How programs connect, by a spec `as_noted`."""
+        """Return how programs connect, by a spec `as_noted`."""
         return spec.connection
 
     def notes(self, spec: A) -> str:
-        """The ConfigMap in which the operator notes what it found where it took over; "" if it notes nothing."""
+        """Return the ConfigMap in which the operator notes what it found where it took over; "" if it notes nothing."""
         return ""
 
     def objection(self, spec: A, found: dict[str, Any]) -> str:
-        """What the StatefulSet that it is to take over says against that, as far as it is seen there; "" if nothing."""
+        """Return what the StatefulSet that it is to take over says against that, as far as it is seen there; "" if
+        nothing."""
         return ""
 
     def stateful_sets(self, spec: A) -> tuple[str, ...]:
-        """The names of an app's StatefulSets: those that others made, if it took over."""
+        """Return the names of an app's StatefulSets: those that others made, if it took over."""
         return ((spec.adoption.stateful_set if spec.adoption else None) or spec.name,)
 
     def as_noted(self, spec: A, notes: Mapping[str, Any]) -> A:
-        """The app with the names that it was found with, from that ConfigMap."""
+        """Return the app with the names that it was found with, from that ConfigMap."""
         return spec
 
     def changed(self, before: A, after: A) -> Iterator[str]:
-        """The fields of the spec that differ, by path."""
+        """Return the fields of the spec that differ, by path."""
         yield from _changed(before, after, "")
 
 
@@ -277,6 +279,6 @@ def _list_unsupported(driver: Driver[Any], spec: App, previous: App | None) -> I
 
 
 def _series(known: tuple[str, ...], version: str) -> int:
-    """Which of the series that the driver knows a version is of; -1 for one that it does not know."""
+    """Return which of the series that the driver knows a version is of; -1 for one that it does not know."""
     found = (number for number, series in enumerate(known) if f"{version}.".startswith(f"{series}."))
     return next(found, -1)

@@ -44,7 +44,7 @@ Concerns = Mapping[Concern, Sequence[Look]]
 
 
 def decide(concerns: Concerns, at_rest: Decision) -> Decision:
-    """`at_rest`: what is said when all are satisfied."""
+    """Return the first decision in the order of concerns. `at_rest`: what is said when all are satisfied."""
     return diagnose(concerns, at_rest)[1]
 
 

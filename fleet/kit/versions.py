@@ -42,11 +42,11 @@ class Versions:
         return self._text(release(version))
 
     def is_series(self, version: str) -> bool:
-        """Whether any patch of a series will do: "3.5", and not "3.5.21"."""
+        """Tell whether any patch of a series will do: "3.5", and not "3.5.21"."""
         return sum(part is not None for part in release(version)) <= self.parts
 
     def has_series(self, version: str) -> bool:
-        """Whether a version says at least its series: "3" is none of etcd's."""
+        """Tell whether a version says at least its series: "3" is none of etcd's."""
         return sum(part is not None for part in release(version)) >= self.parts
 
     def newest(self, version: str) -> str | None:
@@ -58,7 +58,8 @@ class Versions:
         return self.patches.get(version, version)
 
     def is_newer(self, version: str) -> bool:
-        """Whether an exact version is newer than every patch of its series that is known. It may exist all the same."""
+        """Tell whether an exact version is newer than every patch of its series that is known. It may exist all the
+        same."""
         newest = self.newest(version)
         return newest is not None and not self.is_series(version) and _key(release(version)) > _key(release(newest))
 
@@ -127,7 +128,7 @@ class Versions:
             here = after
 
     def _goes_back(self, here: Release, end: Release) -> bool:
-        """Whether every series on the way down has a way back to the one before it."""
+        """Tell whether every series on the way down has a way back to the one before it."""
         series = self._series(here)
         while series > self._series(end):
             before = self._preceding(_release(series))
@@ -157,7 +158,7 @@ class Versions:
         return self.back.get(self._text(version), "restore")
 
     def _is_open(self, version: Release) -> bool:
-        """Whether it is a series, of which the patch is not known."""
+        """Tell whether it is a series, of which the patch is not known."""
         return self.is_series(str(version))
 
     def _series(self, version: Release) -> tuple[int, ...]:

@@ -71,7 +71,7 @@ def operator(
     lease: Lease | None = None,
     metrics: tuple[str, int] | None = None,
 ) -> Operator:
-    """`namespace`: look at apps in that one only."""
+    """Return the operator with its controllers. `namespace`: look at apps in that one only."""
     loaded = engines(images, permissions)
     if lease is not None:
         lease = replace(lease, annotations={APP_TYPES: describe_engines(loaded)})

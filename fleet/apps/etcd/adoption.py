@@ -107,7 +107,8 @@ class EtcdAdoption(AdoptionRules[Etcd, Layout]):
         return files.revision(self.app_type, app)
 
     def equip(self, pod: Object, container: Object, app: Etcd, layout: Layout, role: str) -> None:
-        """Members read a file as those of any etcd of fleet's do, and have certificates where TLS is on its way."""
+        """Have members read a file as those of any etcd of fleet's do, and have certificates where TLS is on
+        its way."""
         name = files.file_name(f"$({POD})", self.revision(app, role), FILE)
         container["command"] = [layout.program]
         container["args"] = [f"--config-file={FOLDER}/{name}"]

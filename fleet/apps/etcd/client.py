@@ -26,7 +26,7 @@ def client(app: Etcd) -> Client:
 
 
 def etcdctl(kept: Layout) -> tuple[str, ...]:
-    """In the container of others: it ends at once where a variable says what a flag says, too."""
+    """Return etcdctl in the container of others: it ends at once where a variable says what a flag says, too."""
     hidden = [word for name in kept.shadows for word in ("-u", name)]
     return ("env", *hidden, "etcdctl") if hidden else ("etcdctl",)
 

@@ -28,19 +28,19 @@ _LOGS = 512 * 2**20  # five files of 64 MiB that etcd keeps, the next one, and a
 
 
 def common(app: Etcd) -> dict[str, Any]:
-    """What is the same for every member."""
+    """Return what is the same for every member."""
     kept = names.layout(app)
     return kept_settings(app, kept) if kept else as_said(app)
 
 
 def as_said(app: Etcd) -> dict[str, Any]:
-    """As its fields alone have it."""
+    """Return settings as its fields alone have them."""
     options = {flag: read_value(value) for flag, value in app.config.options.items()}
     return {**setting_values(SETTINGS, app), **options}
 
 
 def kept_settings(app: Etcd, kept: Layout) -> dict[str, Any]:
-    """As others set them, but for what git says otherwise than when the etcd was taken over."""
+    """Return settings as others set them, but for what git says otherwise than when the etcd was taken over."""
     before = as_said(at_adoption(app, kept))
     changed = {name: value for name, value in as_said(app).items() if before.get(name) != value}
     if not app.config.quota:
@@ -49,7 +49,7 @@ def kept_settings(app: Etcd, kept: Layout) -> dict[str, Any]:
 
 
 def at_adoption(app: Etcd, kept: Layout) -> Etcd:
-    """What git said about members when they were taken over."""
+    """Return what git said about members when they were taken over."""
     config = EtcdConfig.read(dict(kept.baseline.get("config", {})))
     return app.model_copy(update={"config": config, "storage": kept.baseline.get("storage", app.storage)})
 
@@ -103,7 +103,7 @@ SETTINGS: tuple[Setting[Etcd], ...] = (
 
 
 def file_of(app: Etcd, pod: str, place: MemberRecord, shared: Mapping[str, Any]) -> str:
-    """One member's file. What it says about the cluster counts only while the member has no data."""
+    """Return one member's file. What it says about the cluster counts only while the member has no data."""
     own = {
         "name": pod,
         "initial-advertise-peer-urls": ",".join(names.peer_urls(app, pod)),

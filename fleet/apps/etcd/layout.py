@@ -35,17 +35,17 @@ class Layout:
 
     @property
     def sets(self) -> Mapping[str, Layout]:
-        """By role: etcd has one."""
+        """Return the layout by role: etcd has one."""
         return {"": self}
 
     @property
     def tls(self) -> bool:
-        """Whether it was found with TLS."""
+        """Tell whether it was found with TLS."""
         return bool(self.files)
 
 
 def write(layout: Layout) -> dict[str, Any]:
-    """As it is read again, tuples being lists: so two can be compared."""
+    """Return a layout as it is read again, tuples being lists: so two can be compared."""
     found: dict[str, Any] = json.loads(json.dumps(asdict(layout)))
     return {name: value for name, value in found.items() if value or name not in ("secured", "metrics")}
 

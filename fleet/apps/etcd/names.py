@@ -24,7 +24,7 @@ MOST = 7
 
 
 def layout(app: Etcd) -> Layout | None:
-    """As it was found; None for an app that fleet made."""
+    """Return the layout as it was found; None for an app that fleet made."""
     found: Layout | None = app.__dict__.get(LAYOUT)
     return found
 
@@ -35,7 +35,7 @@ def client_port(app: Etcd) -> int:
 
 
 def host(app: Etcd, pod: str) -> str:
-    """The name that members and the operator know a member by; no part of it changes with a restart."""
+    """Return the name that members and the operator know a member by; no part of it changes with a restart."""
     if found := layout(app):
         known = next((url for url in (found.client_url, found.peer_url) if "{pod}" in url), found.peer_url)
         return urlsplit(known.replace("{pod}", pod)).hostname or pod
@@ -43,13 +43,13 @@ def host(app: Etcd, pod: str) -> str:
 
 
 def encrypted(app: Etcd) -> bool:
-    """Whether every member serves clients with TLS now, whatever git says of later."""
+    """Tell whether every member serves clients with TLS now, whatever git says of later."""
     found = layout(app)
     return (found.tls or secured.is_offered(found)) if found else app.tls.enabled
 
 
 def certified(app: Etcd) -> bool:
-    """Whether its certificates are of a CA of its own, which the operator keeps."""
+    """Tell whether its certificates are of a CA of its own, which the operator keeps."""
     found = layout(app)
     return (bool(found.secured) or (app.tls.enabled and not found.tls)) if found else app.tls.enabled
 
@@ -59,7 +59,7 @@ def scheme(app: Etcd) -> str:
 
 
 def connection(app: Etcd) -> Connection:
-    """As clients can have it now."""
+    """Return the connection as clients can have it now."""
     return replace(app.connection, scheme=scheme(app))
 
 
@@ -70,7 +70,8 @@ def peer_url(app: Etcd, pod: str) -> str:
 
 
 def peer_urls(app: Etcd, pod: str) -> tuple[str, ...]:
-    """All that a member is known by: two while peers change to TLS, since either may be the one that it listens on."""
+    """Return all that a member is known by: two while peers change to TLS, since either may be the one that it listens
+    on."""
     found, url = layout(app), peer_url(app, pod)
     changing = found is not None and found.secured == "closing" and secured.secures_peers(found)
     return both_ways(url) if changing else (url,)
@@ -83,7 +84,7 @@ def client_url(app: Etcd, pod: str) -> str:
 
 
 def pod_of_peer_url(app: Etcd, url: str) -> str | None:
-    """The pod behind a peer URL; None when it is none of this app's."""
+    """Return the pod behind a peer URL; None when it is none of this app's."""
     found = layout(app)
     either = found is not None and bool(found.secured)  # as it was found, and with TLS
     for number in range(64):
@@ -108,7 +109,7 @@ def server_names(app: Etcd) -> tuple[str, ...]:
 
 
 def peer_names(app: Etcd) -> tuple[str, ...]:
-    """Each member by name: etcd looks up the names in a peer's certificate and compares addresses."""
+    """Return each member by name: etcd looks up the names in a peer's certificate and compares addresses."""
     if (found := layout(app)) is not None:
         urls = (found.peer_url.replace("{pod}", pod(app, number)) for number in range(MOST))
         return tuple(urlsplit(url).hostname or "" for url in urls)

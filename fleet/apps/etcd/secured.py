@@ -39,17 +39,17 @@ def serves_both(version: str) -> bool:
 
 
 def is_offered(kept: Layout) -> bool:
-    """Every member serves clients with TLS."""
+    """Tell whether every member serves clients with TLS."""
     return kept.secured in ("open", "closing", "closed")
 
 
 def is_alone(kept: Layout) -> bool:
-    """What is plain goes, or is gone."""
+    """Tell whether what is plain goes, or is gone."""
     return kept.secured in ("closing", "closed")
 
 
 def secures_peers(kept: Layout) -> bool:
-    """Whether peers were found without TLS, too: those that have certificates keep them."""
+    """Tell whether peers were found without TLS, too: those that have certificates keep them."""
     return "https://" not in str(kept.config.get("listen-peer-urls", ""))
 
 
@@ -74,14 +74,15 @@ def settings(kept: Layout) -> Manifest:
 
 
 def advertised(kept: Layout, url: str, listens: str) -> str:
-    """The URL that clients are told, by the listeners of the very same file: plain for as long as that is served."""
+    """Return the URL that clients are told, by the listeners of the very same file: plain for as long as that is
+    served."""
     if not kept.secured:
         return url
     return without_tls(url) if "http://" in listens else with_tls(url)
 
 
 def opened(kept: Layout) -> Layout:
-    """Clients are told of TLS, and find the files for it beside each member."""
+    """Return the layout with which clients are told of TLS, and find the files for it beside each member."""
     folder = FOLDERS["server"]
     paths = {"ca": f"{folder}/ca.crt", "cert": f"{folder}/tls.crt", "key": f"{folder}/tls.key"}
     return replace(kept, secured="open", client_url=with_tls(kept.client_url), paths=paths)

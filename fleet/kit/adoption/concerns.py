@@ -100,7 +100,7 @@ def refuse_new_role(observation: Observation[A]) -> Decision | None:
 
 
 def _revive(observation: Observation[A], answers: Answers[A]) -> Decision | None:
-    """As for a roll: not while the template is another manager's, and with the files in place."""
+    """Revive as a roll does: not while the template is another manager's, and with the files in place."""
     decision = revive_members(observation, answers)
     return decision and (owned_by_others(observation) or write_files(observation, answers) or decision)
 

@@ -48,7 +48,7 @@ def conditions(
 
 
 def as_found(observation: Observation[Any]) -> bool:
-    """Whether members are still set up by what was found: no roll since, so they do not read our files.
+    """Tell whether members are still set up by what was found: no roll since, so they do not read our files.
 
     What was given back before may carry a mark of ours from then.
     """
@@ -66,7 +66,7 @@ def late(observation: Observation[Any]) -> list[str]:
 
 
 def changes_over(observation: Observation[Any]) -> bool:
-    """Whether a pod that is made now may be made as others had it: then nobody can join."""
+    """Tell whether a pod that is made now may be made as others had it: then nobody can join."""
     found = observation.stateful_set
     return (
         observation.role.name in names.adopted_sets(observation.app)
@@ -103,5 +103,5 @@ def _converged(
 
 
 def _is_behind(observation: Observation[Any], pod: str) -> bool:
-    """Whether a pod has another template than its StatefulSet."""
+    """Tell whether a pod has another template than its StatefulSet."""
     return template_of(observation.world.pod(pod)) != template_of(observation.stateful_set)

@@ -45,7 +45,8 @@ class DeclaredAdoption(AdoptionRules[A, FoundLayout]):
         return None
 
     def _has_image(self, template: Object, container: str) -> bool:
-        """Whether a container has an image that is called as the engine's official one, from whichever registry."""
+        """Tell whether a container has an image that is called as the engine's official one, from whichever
+        registry."""
         image = next(
             str(entry.get("image", "")) for entry in template["spec"]["containers"] if entry["name"] == container
         )

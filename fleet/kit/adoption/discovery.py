@@ -51,15 +51,16 @@ class Discovery(Protocol):
     engine: str
 
     def recognises(self, found: Object, find: Find) -> str | None:
-        """By which sign a StatefulSet looks like this engine; None if it does not."""
+        """Say by which sign a StatefulSet looks like this engine; None if it does not."""
 
     def questions(self, found: Object, find: Find) -> Sequence[Question] | Problem:
-        """What to ask beside each member."""
+        """Return what to ask beside each member."""
 
     def understands(
         self, found: Object, around: Surroundings, answers: Mapping[str, Sequence[str]]
     ) -> Candidate | Problem:
-        """`answers`: by pod, in the order of the questions; a pod that could not be asked has none."""
+        """Return the app that members' answers describe, or why there can be none. `answers`: by pod, in the order of
+        the questions; a pod that could not be asked has none."""
 
 
 @runtime_checkable

@@ -28,7 +28,8 @@ def is_held(found: Object, replicas: int) -> bool:
 
 
 def held(found: Object, replicas: int) -> tuple[dict[str, str], Object]:
-    """The annotations and the fields of its spec that hold it. What was noted before stays: we came this far then."""
+    """Return the annotations and the fields of its spec that hold it. What was noted before stays: we came this far
+    then."""
     noted = found["metadata"].get("annotations") or {}
     spec: Object = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": replicas}}}
     annotations = {FOUND: noted.get(FOUND) or _text(found["spec"].get("updateStrategy"))}
@@ -39,7 +40,7 @@ def held(found: Object, replicas: int) -> tuple[dict[str, str], Object]:
 
 
 def before(found: Object) -> Object:
-    """The fields of its spec as they were found, or as nobody minds them of one that fleet made.
+    """Return the fields of its spec as they were found, or as nobody minds them of one that fleet made.
 
     Where pods have two revisions how it updates them stays: without the partition they would restart.
     """
@@ -51,7 +52,7 @@ def before(found: Object) -> Object:
 
 
 def is_updating(found: Object) -> bool:
-    """Whether pods of a StatefulSet have two revisions, or its controller has not looked at the last change yet.
+    """Tell whether pods of a StatefulSet have two revisions, or its controller has not looked at the last change yet.
 
     Where pods are updated by whoever deletes them, only their count tells: what it calls its current revision stays.
     """
@@ -65,7 +66,7 @@ def is_updating(found: Object) -> bool:
 
 
 def is_observed(found: Object) -> bool:
-    """Whether its controller knows of the last change: until then, what it says of revisions is of before."""
+    """Tell whether its controller knows of the last change: until then, what it says of revisions is of before."""
     generation = int(found["metadata"].get("generation", 0))
     return int((found.get("status") or {}).get("observedGeneration", generation)) >= generation
 

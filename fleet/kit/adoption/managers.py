@@ -10,9 +10,8 @@ Object = dict[str, Any]
 
 
 def claimed_by(found: Object, own: tuple[str, str] | None = None) -> str:
-    """Who has it already by its labels, an app or a stack that applies it as a manifest; "" if nobody but the app `own`
-    (name and kind). What a stack let go of still says whose it was: its label has to go first.
-    """
+    """Say who has it already by its labels, an app or a stack that applies it as a manifest; "" if nobody but the app
+    `own` (name and kind). What a stack let go of still says whose it was: its label has to go first."""
     labels = found["metadata"].get("labels") or {}
     app, stack = labels.get("fleet.dev/app"), labels.get("fleet.dev/stack")
     if app is not None and (app, labels.get("fleet.dev/kind")) != own:
@@ -35,9 +34,8 @@ def template_managers(found: Object) -> tuple[str, ...]:
 
 
 def managers_in_the_way(found: Object) -> tuple[str, ...]:
-    """Field managers that own what taking over must change: how a StatefulSet updates its pods, and whether its claims
-    go with it.
-    """
+    """Return the field managers that own what taking over must change: how a StatefulSet updates its pods, and whether
+    its claims go with it."""
     strategy = found["spec"].get("updateStrategy") or {}
     policy = found["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
     named = []

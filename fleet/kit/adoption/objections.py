@@ -175,8 +175,8 @@ def _compare_volumes(role: Role[A], app: A, found: Object, own: AdoptedSet, clai
 
 
 def _compare_image(app_type: AppType[A], app: A, runs: str, operator: OperatorView | None) -> Iterator[str]:
-    """As git says, or as the official one of the version; of a series, any patch. Only the operator knows what else
-    that may stand for."""
+    """Compare the image with what git says, or as the official one of the version; of a series, any patch. Only the
+    operator knows what else that may stand for."""
     if "image" not in type(app).model_fields:
         yield from _compare_version(app_type, app, runs, operator)
         return
@@ -187,7 +187,8 @@ def _compare_image(app_type: AppType[A], app: A, runs: str, operator: OperatorVi
 
 
 def _compare_version(app_type: AppType[A], app: A, runs: str, operator: OperatorView | None) -> Iterator[str]:
-    """Where git names no image, the one that was found stays for as long as git says its version."""
+    """Compare the version. Where git names no image, the one that was found stays for as long as git says its
+    version."""
     said, wanted = app_type.version_in(runs, operator.images if operator else {}), app_type.version(app)
     version = said or version_in_tag(runs)
     is_wanted = app_type.versions.is_series(wanted) and series_in(app_type, runs) == app_type.versions.series_of(wanted)
@@ -196,13 +197,14 @@ def _compare_version(app_type: AppType[A], app: A, runs: str, operator: Operator
 
 
 def _is_set_from_elsewhere(container: Object) -> bool:
-    """Whether settings may come from what a plan does not read."""
+    """Tell whether settings may come from what a plan does not read."""
     sources = (entry.get("valueFrom") or {} for entry in container.get("env") or ())
     return bool(container.get("envFrom")) or any("fieldRef" not in source for source in sources if source)
 
 
 def _check_version(rules: AdoptionRules[A, L], app: A, found: Object) -> Objection | None:
-    """As far as an image's tag can be read as a release of the engine: members know better, and are asked later."""
+    """Check the version as far as an image's tag can be read as a release of the engine: members know better, and are
+    asked later."""
     name = rules.find_container(found, lambda kind, name: None)
     containers = found["spec"]["template"]["spec"]["containers"]
     image = next((str(one.get("image", "")) for one in containers if one["name"] == name), "")

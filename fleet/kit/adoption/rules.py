@@ -78,7 +78,7 @@ class AdoptionRules(Generic[A, L]):
         return {}
 
     def is_encrypted(self, layout: L) -> bool | None:
-        """Whether members were found with TLS; None for an engine of which that is not read."""
+        """Tell whether members were found with TLS; None for an engine of which that is not read."""
         return None
 
     def list_differences(self, app: A, runs: A, layout: L) -> Iterable[str]:

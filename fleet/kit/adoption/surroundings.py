@@ -29,7 +29,7 @@ class Surroundings:
 
 
 def services_of(found: Object, around: Surroundings, ports: frozenset[int | str]) -> list[Object]:
-    """Services that lead to the pods of a StatefulSet on one of these ports; those with an address first."""
+    """Return services that lead to the pods of a StatefulSet on one of these ports; those with an address first."""
     labels = (found["spec"]["template"].get("metadata") or {}).get("labels") or {}
     leading = []
     for one in around.services:
@@ -41,7 +41,8 @@ def services_of(found: Object, around: Surroundings, ports: frozenset[int | str]
 
 
 def beside(found: Object, around: Surroundings, app: App) -> Iterator[str]:
-    """What others put beside the members and stays theirs: budgets for their pods, CronJobs that speak to them."""
+    """Return what others put beside the members and stays theirs: budgets for their pods, CronJobs that speak
+    to them."""
     labels = (found["spec"]["template"].get("metadata") or {}).get("labels") or {}
     for one in around.budgets:
         selector = (one["spec"].get("selector") or {}).get("matchLabels") or {}
@@ -55,7 +56,7 @@ def beside(found: Object, around: Surroundings, app: App) -> Iterator[str]:
 
 
 def whereabouts(found: Object, around: Surroundings) -> dict[str, str]:
-    """On which nodes members run, and how large their claims are; without what may not be seen."""
+    """Say on which nodes members run, and how large their claims are; without what may not be seen."""
     name = found["metadata"]["name"]
     templates = [one["metadata"]["name"] for one in found["spec"].get("volumeClaimTemplates") or ()]
     nodes = {

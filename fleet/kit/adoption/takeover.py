@@ -51,7 +51,7 @@ class PlacedApp(Generic[A]):
 
 
 def is_taken(ledger: Ledger | None) -> bool:
-    """Whether what others set up is the app's by now."""
+    """Tell whether what others set up is the app's by now."""
     return ledger is not None and bool(ledger.layout) and bool(ledger.identity)
 
 

@@ -68,7 +68,7 @@ def adopted_mark(rules: AdoptionRules[A, L], app: A, image: str, trust: str = ""
 
 
 def is_as_it_was(rules: AdoptionRules[A, L], app: A, role: str = "") -> bool:
-    """Whether git asks nothing of the members that they do not have since before they were taken over."""
+    """Tell whether git asks nothing of the members that they do not have since before they were taken over."""
     found = names.adopted_sets(app)[role]
     return (
         _is_version_as_found(rules, app, found)
@@ -79,7 +79,7 @@ def is_as_it_was(rules: AdoptionRules[A, L], app: A, role: str = "") -> bool:
 
 
 def are_settings_as_found(rules: AdoptionRules[A, L], app: A, baseline: Mapping[str, Any], role: str = "") -> bool:
-    """Whether git says the same of settings as when the members were taken over."""
+    """Tell whether git says the same of settings as when the members were taken over."""
     said = rules.settings_in_git(app, role)
     return said == {name: baseline.get(name) for name in said}
 

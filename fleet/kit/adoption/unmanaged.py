@@ -42,7 +42,8 @@ _SET = {
 
 
 def unsaid(found: Object, container: str, claim: str, *, prefix: str, secrets: Iterable[str]) -> Iterator[str]:
-    """`prefix` begins variables that are settings of the engine; `claim` and `secrets` are known to be its own."""
+    """Yield what no field says. `prefix` begins variables that are settings of the engine; `claim` and `secrets` are
+    known to be its own."""
     spec, template = found["spec"], found["spec"]["template"]["spec"]
     one = next(each for each in template["containers"] if each["name"] == container)
     if names := [name for name, usual in _SET.items() if (spec.get(name) or usual) != usual]:

@@ -52,9 +52,8 @@ class File:
 
 
 def processes(template: Object, namespace: str, find: Find, program: str) -> Iterator[Process]:
-    """Of each container that starts `program`, itself or by a shell, once for each place where a script does; or that
-    leaves to its image what it starts.
-    """
+    """Yield the process of each container that starts `program`, itself or by a shell, once for each place where a
+    script does; or that leaves to its image what it starts."""
     for one in template["spec"]["containers"]:
         environment = _environment(one, namespace, find)
         words = [_expanded(word, environment) for word in (*(one.get("command") or ()), *(one.get("args") or ()))]
@@ -66,7 +65,7 @@ def processes(template: Object, namespace: str, find: Find, program: str) -> Ite
 
 
 def flags(words: tuple[str, ...]) -> dict[str, str]:
-    """--name=value, --name value and --name, as Go's programs take them."""
+    """Read --name=value, --name value and --name, as Go's programs take them."""
     found: dict[str, str] = {}
     rest = list(words)
     while rest:
@@ -83,7 +82,7 @@ def flags(words: tuple[str, ...]) -> dict[str, str]:
 
 
 def references(template: Object, kind: str) -> set[str]:
-    """The names of ConfigMaps or Secrets that pods mount or take their environment from, init containers too."""
+    """Return the names of ConfigMaps or Secrets that pods mount or take their environment from, init containers too."""
     spec, field = template["spec"], "configMap" if kind == "ConfigMap" else "secret"
     volumes = spec.get("volumes") or ()
     held = [*volumes, *(one for volume in volumes for one in (volume.get("projected") or {}).get("sources") or ())]
@@ -95,7 +94,7 @@ def references(template: Object, kind: str) -> set[str]:
 
 
 def file_of(template: Object, container: str, path: str, claims: frozenset[str]) -> File | None:
-    """What is mounted where a path leads; None where nothing is."""
+    """Return what is mounted where a path leads; None where nothing is."""
     spec = template["spec"]
     mounts = next((one.get("volumeMounts") or () for one in spec["containers"] if one["name"] == container), ())
     fitting = [one for one in mounts if path == one["mountPath"] or path.startswith(f"{one['mountPath'].rstrip('/')}/")]
@@ -164,12 +163,12 @@ def _environment(container: Object, namespace: str, find: Find) -> dict[str, str
 
 
 def _expanded(word: str, environment: Mapping[str, str]) -> str:
-    """$(NAME), as a kubelet expands it: what it does not know stays."""
+    """Expand $(NAME) as a kubelet expands it: what it does not know stays."""
     return _replaced(r"\$\((\w+)\)", lambda match: environment.get(match[1], match[0]), word)
 
 
 def _replaced(pattern: str, value: Callable[[re.Match[str]], str], text: str) -> str:
-    """Like re.sub. What would make it longer than a script can be stays as it is: nobody knows it then."""
+    """Replace as re.sub does. What would make it longer than a script can be stays as it is: nobody knows it then."""
     left = LONGEST_TEXT - len(text)
 
     def known(match: re.Match[str]) -> str:
@@ -214,7 +213,8 @@ def _script(words: list[str]) -> str:
 
 
 def _position(command: list[str], program: str) -> int | None:
-    """Of the program's word in a simple command that starts it. What only names it, or a path of its name, does not."""
+    """Return the position of the program's word in a simple command that starts it. What only names it, or a path of
+    its name, does not."""
     at = 0
     while at < len(command) and (command[at] in _KEYWORDS or _ASSIGNED.fullmatch(command[at])):
         at += 1
@@ -226,7 +226,7 @@ def _position(command: list[str], program: str) -> int | None:
 
 
 def _commands(script: str, environment: Mapping[str, str]) -> tuple[list[list[str]], dict[str, str]]:
-    """The simple commands of a shell's script, and the variables that it sets; of one that is too long none."""
+    """Return the simple commands of a shell's script, and the variables that it sets; of one that is too long none."""
     if len(script) > LONGEST_TEXT:
         return [], {}
     script = re.sub(r"(?m)^\s*#.*$", "", script).replace("\\\n", " ")
@@ -253,7 +253,8 @@ def _commands(script: str, environment: Mapping[str, str]) -> tuple[list[list[st
 
 
 def _substituted(script: str) -> str:
-    """What other commands print is not known, but for a pod's own name and address: `$()` stands for it."""
+    """Replace commands within commands. What they print is not known, but for a pod's own name and address: `$()`
+    stands for it."""
 
     def known(match: re.Match[str]) -> str:
         return _HOST.get(" ".join((match[1] or match[2] or "").split()), "$()")
@@ -267,7 +268,7 @@ def _substituted(script: str) -> str:
 
 
 def _shell_expanded(text: str, environment: Mapping[str, str]) -> str:
-    """$NAME, ${NAME} and ${NAME:-otherwise}: what is not known stays."""
+    """Expand $NAME, ${NAME} and ${NAME:-otherwise}: what is not known stays."""
 
     def value(match: re.Match[str]) -> str:
         name, otherwise = match[1] or match[3], match[2]

@@ -74,7 +74,7 @@ def place(plan: BackupPlan[A], volume: Path, snapshot: str, checksum: str) -> bo
 
 
 def _has_data(plan: BackupPlan[A], volume: Path, checksum: str) -> bool:
-    """Whether this backup has been put here before; ConflictError if there is data of another origin."""
+    """Tell whether this backup has been put here before; ConflictError if there is data of another origin."""
     if not (volume / plan.directory).exists():
         return False
     try:

@@ -37,16 +37,16 @@ class Signer:
 
     @property
     def bundle(self) -> bytes:
-        """All certificates that are trusted."""
+        """Return all certificates that are trusted."""
         trusted = (authority.pem for authority in (self.current, self.coming) if authority is not None)
         return overlap(*trusted, self.old)
 
     def begun(self, name: str, now: datetime.datetime) -> Signer:
-        """With one that is to be trusted, and signs nothing yet."""
+        """Return it with one that is to be trusted, and signs nothing yet."""
         return replace(self, coming=Authority.new(name, now=now))
 
     def moved(self) -> Signer:
-        """With the one that comes in its place; unchanged if none comes."""
+        """Return it with the one that comes in its place; unchanged if none comes."""
         if self.coming is None:
             return self
         return Signer(self.coming, None, overlap(self.old, self.current.pem if self.current else b""))
@@ -107,17 +107,17 @@ class Authorities:
 
     @property
     def clients(self) -> Signer:
-        """The CA that clients trust, and that lets them in."""
+        """Return the CA that clients trust, and that lets them in."""
         return self.signers[CLIENTS]
 
     @property
     def is_whole(self) -> bool:
-        """Whether the keys are there that sign now."""
+        """Tell whether the keys are there that sign now."""
         return all(signer.current is not None for signer in self.signers.values())
 
     @property
     def is_changing(self) -> bool:
-        """Whether new ones come that not all members are known to trust."""
+        """Tell whether new ones come that not all members are known to trust."""
         return any(signer.coming is not None for signer in self.signers.values())
 
     def write(self) -> Data:

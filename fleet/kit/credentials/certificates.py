@@ -66,7 +66,7 @@ class Authority:
 
     @classmethod
     def new(cls, name: str, *, now: datetime | None = None, lifetime: timedelta = AUTHORITY_LIFETIME) -> Authority:
-        """A new one. No two have the same subject: a bundle of both is then told apart by every TLS library."""
+        """Make a new one. No two have the same subject: a bundle of both is then told apart by every TLS library."""
         now = now or datetime.now(UTC)
         key = ec.generate_private_key(ec.SECP256R1())
         serial = x509.random_serial_number()
@@ -90,7 +90,8 @@ class Authority:
 
     @classmethod
     def read(cls, cert_pem: bytes, key_pem: bytes) -> Authority:
-        """The one whose key this is; `cert_pem` may be a bundle that has others too. ValueError if there is none."""
+        """Return the one whose key this is; `cert_pem` may be a bundle that has others too. ValueError if there is
+        none."""
         key = _read_key(key_pem)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise ValueError("the authority's key is not an EC key")  # noqa: TRY004 - what is wrong is the content
@@ -116,11 +117,11 @@ class Authority:
         return self._certificate.not_valid_after_utc
 
     def aged(self, now: datetime) -> bool:
-        """Whether it is time for a successor: its leaves must not outlive it."""
+        """Tell whether it is time for a successor: its leaves must not outlive it."""
         return _aged(self._certificate, now)
 
     def issue(self, leaf: Leaf, *, now: datetime | None = None) -> Pair:
-        """A new key and its certificate, which never outlives the authority."""
+        """Make a new key and its certificate, which never outlives the authority."""
         now = now or datetime.now(UTC)
         key = ec.generate_private_key(ec.SECP256R1())
         builder = (
@@ -143,12 +144,12 @@ class Authority:
         return Pair(_pem(builder.sign(self._key, hashes.SHA256())), _key_pem(key))
 
     def signed(self, cert_pem: bytes) -> bool:
-        """Whether the first certificate of `cert_pem` was issued by this authority."""
+        """Tell whether the first certificate of `cert_pem` was issued by this authority."""
         certificate = _first(cert_pem)
         return certificate is not None and self._signed(certificate)
 
     def why_renew(self, pair: Pair, leaf: Leaf, now: datetime) -> str | None:
-        """Why a leaf must be issued anew, in words for an event; None while it is good."""
+        """Say why a leaf must be issued anew, in words for an event; None while it is good."""
         certificate = _first(pair.cert_pem)
         if certificate is None:
             return "it cannot be read"
@@ -163,7 +164,7 @@ class Authority:
         return None
 
     def due(self, pair: Pair, leaf: Leaf, now: datetime) -> bool:
-        """Whether a leaf must be issued anew: two thirds of its life are over, or it is not what is wanted."""
+        """Tell whether a leaf must be issued anew: two thirds of its life are over, or it is not what is wanted."""
         return self.why_renew(pair, leaf, now) is not None
 
     def _signed(self, certificate: x509.Certificate) -> bool:
@@ -175,19 +176,19 @@ class Authority:
 
 
 def expires(cert_pem: bytes) -> datetime:
-    """When the first certificate of `cert_pem` ends."""
+    """Return when the first certificate of `cert_pem` ends."""
     return x509.load_pem_x509_certificate(cert_pem).not_valid_after_utc
 
 
 def overlap(*bundles: bytes, now: datetime | None = None) -> bytes:
-    """One bundle of all certificates in `bundles`, in order, each once, without those that have expired."""
+    """Return one bundle of all certificates in `bundles`, in order, each once, without those that have expired."""
     now = now or datetime.now(UTC)
     found = (one for bundle in bundles if bundle.strip() for one in x509.load_pem_x509_certificates(bundle))
     return b"".join(dict.fromkeys(_pem(one) for one in found if one.not_valid_after_utc > now))
 
 
 def trusts(bundle: bytes, authority: Authority) -> bool:
-    """Whether whoever trusts `bundle` trusts what `authority` issues."""
+    """Tell whether whoever trusts `bundle` trusts what `authority` issues."""
     return any(_pem(one) == authority.pem for one in x509.load_pem_x509_certificates(bundle))
 
 
@@ -198,8 +199,8 @@ def client_context(
     name: str = "fleet-operator",
     lifetime: timedelta = OWN_LIFETIME,
 ) -> ssl.SSLContext:
-    """TLS for the operator as a client: a certificate made here and now, and only `trusted` (or the authority) is
-    believed. The name in a server's certificate is always checked."""
+    """Return TLS for the operator as a client: a certificate made here and now, and only `trusted` (or the authority)
+    is believed. The name in a server's certificate is always checked."""
     pair = authority.issue(Leaf(name, client=True, lifetime=lifetime))
     context = _context(trusted or authority.pem)
     with _as_file(pair.cert_pem + pair.key_pem) as file:
@@ -208,7 +209,8 @@ def client_context(
 
 
 def found_context(trusted: bytes, pair: Pair) -> ssl.SSLContext:
-    """TLS for the operator as a client of an app whose certificates others made: with what that app itself uses."""
+    """Return TLS for the operator as a client of an app whose certificates others made: with what that app
+    itself uses."""
     if len(pair.key_pem) > LONGEST_FOUND_KEY:
         raise ValueError(f"a key of {len(pair.key_pem)} bytes: each handshake would hold up everybody")
     context = _context(trusted)
@@ -226,7 +228,8 @@ def _context(trusted: bytes) -> ssl.SSLContext:
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """A name that OpenSSL can open, which takes only names: memory where the system has it, else a private file."""
+    """Yield a name that OpenSSL can open, which takes only names: memory where the system has it, else a
+    private file."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("certificate", os.MFD_CLOEXEC)
         try:
@@ -242,7 +245,8 @@ def _as_file(content: bytes) -> Iterator[str]:
 
 
 def _aged(certificate: x509.Certificate, now: datetime) -> bool:
-    """Past two thirds of its life, so that there is time for whatever may go wrong with the next one."""
+    """Tell whether it is past two thirds of its life, so that there is time for whatever may go wrong with the next
+    one."""
     begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return now >= begin + (end - begin) * 2 / 3
 
@@ -288,7 +292,8 @@ def _wanted(leaf: Leaf) -> tuple[str, frozenset[x509.GeneralName], frozenset[x50
 
 
 def _common(leaf: Leaf) -> str:
-    """Sixty-four characters are all that X.509 has room for; who is meant is in the other names."""
+    """Return the common name. Sixty-four characters are all that X.509 has room for; who is meant is in the other
+    names."""
     return leaf.common_name[:64]
 
 

@@ -50,7 +50,7 @@ class Certificates(Generic[A]):
 
     @property
     def names_of_keys(self) -> tuple[str, ...]:
-        """The Secrets that must not be made anew because a cache does not show them."""
+        """Return the Secrets that must not be made anew because a cache does not show them."""
         return self.authority_secret, *map(self.secret, self.tls.certificates)
 
     def authorities(self) -> Authorities | None:

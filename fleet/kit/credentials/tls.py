@@ -63,10 +63,11 @@ class Tls(Generic[A]):
 
     @property
     def checks_members(self) -> bool:
-        """Whether members check certificates of others, so that each must trust a CA before one of its is shown."""
+        """Tell whether members check certificates of others, so that each must trust a CA before one of its
+        is shown."""
         return self.client != "none" or len(self.authorities) > 1
 
     @property
     def rolls_for_trust(self) -> bool:
-        """Whether members restart for a new set of CAs: their pod template has a mark of the set then."""
+        """Tell whether members restart for a new set of CAs: their pod template has a mark of the set then."""
         return self.checks_members and self.reads_authorities == "start"

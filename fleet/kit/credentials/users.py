@@ -120,34 +120,34 @@ class UserSecret:
 
     @property
     def mark(self) -> str:
-        """The mark of the password to log in with."""
+        """Return the mark of the password to log in with."""
         return mark_password(self.password)
 
     @property
     def marks(self) -> frozenset[str]:
-        """Those of all passwords that must be accepted now."""
+        """Return those of all passwords that must be accepted now."""
         return frozenset(self.passwords)
 
     @property
     def passwords(self) -> dict[str, str]:
-        """All that must be accepted now, by mark, the one to log in with first."""
+        """Return all that must be accepted now, by mark, the one to log in with first."""
         known = (self.password, self.coming, self.retired)
         return {mark_password(password): password for password in known if password}
 
     def begun(self, word: str, password: str) -> UserSecret:
-        """With a second password, which nobody is given yet."""
+        """Return it with a second password, which nobody is given yet."""
         return replace(self, coming=password, coming_word=word)
 
     def moved(self) -> UserSecret:
-        """With the second in the place of the first, which is still accepted."""
+        """Return it with the second in the place of the first, which is still accepted."""
         return UserSecret(self.user, self.coming, "", self.password, self.coming_word)
 
     def ends(self, until: datetime.datetime) -> UserSecret:
-        """With the moment until which the first is accepted."""
+        """Return it with the moment until which the first is accepted."""
         return replace(self, until=until.isoformat(timespec="seconds"))
 
     def settled(self) -> UserSecret:
-        """Without the one that nobody uses any more."""
+        """Return it without the one that nobody uses any more."""
         return replace(self, retired="", until="")
 
 
@@ -166,7 +166,8 @@ class Users:
 
     @property
     def names_of_keys(self) -> tuple[str, ...]:
-        """The Secrets that must not be made anew because a cache does not show them: the reconciler asks for them."""
+        """Return the Secrets that must not be made anew because a cache does not show them: the reconciler asks for
+        them."""
         return tuple(secret_name(self.app, user.name) for user in self.users)
 
     def missing(self) -> list[Object]:
@@ -252,7 +253,7 @@ class Users:
         return None
 
     def _is_given(self) -> bool:
-        """Whether clients find in the connection Secret what is kept: a client reads it at any time until then."""
+        """Tell whether clients find in the connection Secret what is kept: a client reads it at any time until then."""
         given, held = self.connection(), self.world.secret(f"{self.app}-connection")
         return given is not None and held.get(GIVEN, b"").decode() == given.get(GIVEN, "")
 

@@ -121,7 +121,7 @@ def _restart_with_its_file(observation: Observation[A], survivor: str, message: 
 
 
 def _stop_forcing(observation: Observation[A], answers: Answers[A], ledger: Ledger) -> Decision | None:
-    """Nobody joins before the survivor runs with a file that forces nothing."""
+    """Stop forcing: nobody joins before the survivor runs with a file that forces nothing."""
     if observation.replicas > 1:
         return None
     survivor = ledger.survivor
@@ -135,7 +135,7 @@ def _stop_forcing(observation: Observation[A], answers: Answers[A], ledger: Ledg
 
 
 def _bring_others_back(observation: Observation[A], answers: Answers[A], ledger: Ledger, found: Object) -> Decision:
-    """Their old data must never be seen again, so it goes before their pods can."""
+    """Bring the others back as new ones. Their old data must never be seen again, so it goes before their pods can."""
     start, count = _start_of(found), 1 + max(map(names.ordinal, observation.records))
     message = f"{answers.name} goes on from {ledger.survivor}; the others come back empty"
     if not start and observation.replicas == count:

@@ -106,7 +106,7 @@ def revive_members(observation: Observation[A], answers: Answers[A]) -> Decision
 
 
 def _is_down(observation: Observation[A], answers: Answers[A], pod: str) -> bool:
-    """For certain, and not because of its data, which no template mends."""
+    """Tell whether it is down for certain, and not because of its data, which no template mends."""
     if pod in observation.states or not revive.is_down(observation.world.pod(pod), observation.role.container):
         return False
     return find_corrupt(observation, answers, pod) is None

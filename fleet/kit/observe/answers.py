@@ -50,7 +50,7 @@ class Answers(Generic[A]):
 
     @property
     def name(self) -> str:
-        """The engine's name for people, such as "etcd"."""
+        """Return the engine's name for people, such as "etcd"."""
         return self.app_type.name
 
     # Judgements
@@ -97,7 +97,7 @@ class Answers(Generic[A]):
 
     @property
     def file_folders(self) -> tuple[str, ...]:
-        """The directories in which pods find the members' files."""
+        """Return the directories in which pods find the members' files."""
         return tuple(role.files for role in self.app_type.roles if role.files)
 
     def stateful_set(self, observation: Observation[A], template: Object, replicas: int) -> Object:

@@ -43,7 +43,7 @@ class RoleSpec:
 
     @property
     def stands_alone(self) -> bool:
-        """Whether a member's data is its own alone, so that it goes on with it whenever it comes back."""
+        """Tell whether a member's data is its own alone, so that it goes on with it whenever it comes back."""
         return self.bootstrap == "alone" and self.quorum == "none"
 
 
@@ -127,7 +127,7 @@ class Observation(Generic[A]):
 
     @property
     def roles(self) -> tuple[Observation[A], ...]:
-        """The observations of all roles, of which this is the first."""
+        """Return the observations of all roles, of which this is the first."""
         return (self, *self.others)
 
     # Objects
@@ -143,7 +143,7 @@ class Observation(Generic[A]):
 
     @property
     def pods(self) -> list[str]:
-        """The pods that the StatefulSet has or makes."""
+        """Return the pods that the StatefulSet has or makes."""
         found = self.stateful_set
         return pods_of(found) if found is not None else []
 
@@ -167,19 +167,20 @@ class Observation(Generic[A]):
 
     @property
     def records(self) -> Mapping[str, MemberRecord]:
-        """The records of the role's members, by pod."""
+        """Return the records of the role's members, by pod."""
         return self.ledger.of_role(self.role.name) if self.ledger else {}
 
     @property
     def recorded_pods(self) -> list[str]:
-        """The pods that members have by the ledger, also while there is no StatefulSet, in the order of ordinals."""
+        """Return the pods that members have by the ledger, also while there is no StatefulSet, in the order of
+        ordinals."""
         return in_order(self.records)
 
     # What members agree on
 
     @property
     def members(self) -> Mapping[str, str]:
-        """The ids of the agreed members, by pod; none while nobody could be asked."""
+        """Return the ids of the agreed members, by pod; none while nobody could be asked."""
         return self.agreement.members if self.agreement is not None else {}
 
     @property
@@ -200,17 +201,17 @@ class Observation(Generic[A]):
 
     @property
     def leader(self) -> str | None:
-        """The pod that leads, if it says so itself."""
+        """Return the pod that leads, if it says so itself."""
         return next((pod for pod, state in self.states.items() if state.leads), None)
 
     @property
     def identities(self) -> set[str]:
-        """The identities of the clusters that members say they belong to."""
+        """Return the identities of the clusters that members say they belong to."""
         return {state.identity for state in self.states.values() if state.identity}
 
     @property
     def oldest_version(self) -> str | None:
-        """Of the members that answered; None when none did."""
+        """Return the oldest version of the members that answered; None when none did."""
         versions = [state.version for state in self.states.values() if state.version]
         return min(versions, key=release) if versions else None
 
@@ -263,12 +264,12 @@ class Observation(Generic[A]):
 
     @property
     def is_ready_majority(self) -> bool:
-        """Whether kubelets call more than half of the pods ready."""
+        """Tell whether kubelets call more than half of the pods ready."""
         return sum(is_ready(self.world.pod(pod)) for pod in self.pods) > len(self.pods) // 2
 
     @property
     def is_served(self) -> bool | None:
-        """Whether clients are. None: kubelets call a majority ready, which the operator does not reach."""
+        """Tell whether clients are. None: kubelets call a majority ready, which the operator does not reach."""
         if self.role.quorum == "none":
             return bool(self.healthy_pods)
         if self.agreement is not None:

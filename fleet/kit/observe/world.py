@@ -61,16 +61,18 @@ class World:
         return secret_data(self.get("Secret", name) or {})
 
     def volume(self, claim: Object) -> Object | None:
-        """That is bound to it, if a pod without a node waits for it: others are not asked for."""
+        """Return the volume that is bound to a claim, if a pod without a node waits for it: others are not
+        asked for."""
         return self.get("PersistentVolume", str(claim["spec"].get("volumeName", "")))
 
     def age(self, found: Object) -> float:
-        """In seconds since it was made."""
+        """Return the age in seconds since it was made."""
         made = found["metadata"].get("creationTimestamp")
         return (self.now - when(made)).total_seconds() if made else 0.0
 
     def unready_for(self, pod: Object) -> float:
-        """In seconds: since when its kubelet calls it unready, or since it was made; 0 while it is called ready."""
+        """Return for how many seconds it is not ready: since when its kubelet calls it unready, or since it was made; 0
+        while it is called ready."""
         if is_ready(pod):
             return 0.0
         changes = [
@@ -107,14 +109,14 @@ def is_ready(pod: Object | None) -> bool:
 
 
 def address(pod: Object | None) -> str | None:
-    """Where it is reached; None while it is nowhere, or on its way out."""
+    """Return where it is reached; None while it is nowhere, or on its way out."""
     if pod is None or pod.get("status", {}).get("phase") != "Running":
         return None
     return str(pod["status"].get("podIP", "")) or None
 
 
 def template_of(found: Object | None) -> str:
-    """The hash of the template that a pod was made with, or that a StatefulSet has."""
+    """Return the hash of the template that a pod was made with, or that a StatefulSet has."""
     if found is None:
         return ""
     return mark_of(found["spec"]["template"] if found["kind"] == "StatefulSet" else found)
@@ -145,7 +147,7 @@ def is_crashing(pod: Object, name: str) -> bool:
 
 
 def is_unscheduled(pod: Object) -> bool:
-    """The scheduler found no node for it."""
+    """Tell whether the scheduler found no node for it."""
     conditions = pod.get("status", {}).get("conditions", ())
     return any(one["type"] == "PodScheduled" and one["status"] == "False" for one in conditions)
 
@@ -166,12 +168,13 @@ def why_not_started(pod: Object, name: str) -> str:
 
 
 def cannot_start(pod: Object, name: str) -> bool:
-    """It does not, and has not for a while: its image is not to be had, or its container ends each time."""
+    """Tell whether it does not start, and has not for a while: its image is not to be had, or its container ends each
+    time."""
     return _waits_for(pod, name) in HOPELESS | PULLING or is_crashing(pod, name)
 
 
 def never_starts(pod: Object, name: str) -> bool:
-    """Waiting will not help."""
+    """Tell whether waiting will not help."""
     return cannot_start(pod, name) and _waits_for(pod, name) not in PULLING
 
 
@@ -180,7 +183,7 @@ def _waits_for(pod: Object, name: str) -> str:
 
 
 def complaints(log: str) -> str:
-    """What of the last lines of a log says why it ended: errors in JSON as most engines write it, or a panic."""
+    """Return what of the last lines of a log says why it ended: errors in JSON as most engines write it, or a panic."""
     found = []
     for line in log.splitlines():
         if re.search(r'"level":"(error|fatal|panic|dpanic)"', line):

@@ -135,41 +135,45 @@ class Engine(Protocol[A, S]):
     app: type[A]
 
     def surroundings(self, app: A, world: World, now: datetime.datetime) -> list[Object]:
-        """What must be there before and around the members: Services, certificates. It may make new keys."""
+        """Return what must be there before and around the members: Services, certificates. It may make new keys."""
 
     def keys(self, app: A, world: World) -> Sequence[str]:
-        """The names of the Secrets with its keys: asked for where no cache has them, so that none is made anew."""
+        """Return the names of the Secrets with its keys: asked for where no cache has them, so that none is
+        made anew."""
 
     def found_sets(self, app: A, world: World) -> Sequence[str]:
-        """The names of the StatefulSets that others made and that are the app's, or are to be: no cache has them."""
+        """Return the names of the StatefulSets that others made and that are the app's, or are to be: no cache has
+        them."""
 
     async def observe(self, app: A, world: World) -> S: ...
 
     def attachments(self, seen: S) -> list[Object]:
-        """What hangs on members that run, such as the schedule of backups."""
+        """Return what hangs on members that run, such as the schedule of backups."""
 
     def concerns(self, seen: S) -> Concerns:
-        """What it has to do about each, as functions that the core asks in its order until one has a decision."""
+        """Return what it has to do about each, as functions that the core asks in its order until one has a
+        decision."""
 
     def at_rest(self, seen: S) -> Decision:
-        """What it says of an app with nothing to do."""
+        """Return what it says of an app with nothing to do."""
 
     def answer_operations(self, seen: S, concern: Concern | None, decision: Decision) -> tuple[Step, ...]:
         """What people are told who asked for something, beside what was decided about which concern."""
 
     async def act(self, seen: S, act: Act, allowed: Allowed) -> None:
-        """`allowed` raises when another process may lead by now: to be asked with every request that goes out."""
+        """Carry out one request. `allowed` raises when another process may lead by now: to be asked with every request
+        that goes out."""
 
     def report(self, seen: S, last_backup: LastBackup | None) -> Report:
-        """`last_backup` is the one in the status: pods that made backups go, and backups stay."""
+        """Say how the app is. `last_backup` is the one in the status: pods that made backups go, and backups stay."""
 
     def data_of(self, app: A, world: World) -> list[Object]:
-        """The claims with the app's data: what stays when it is deleted, unless it says otherwise."""
+        """Return the claims with the app's data: what stays when it is deleted, unless it says otherwise."""
 
     def keeps_data(self, app: A) -> bool: ...
 
     async def forget(self, name: Any) -> None:
-        """Connections to an app that is gone are closed."""
+        """Close connections to an app that is gone."""
 
     async def close(self) -> None:
-        """All of them: the process ends."""
+        """Close all of them: the process ends."""

@@ -26,7 +26,7 @@ LONGEST = 2000
 def status(
     manifest: dict[str, Any], decision: Decision, report: Report, endpoint: str, now: datetime.datetime
 ) -> dict[str, Any]:
-    """In Kubernetes' form."""
+    """Return the status in Kubernetes' form."""
     generation = int(manifest["metadata"].get("generation", 0))
     before = {one["type"]: one for one in manifest.get("status", {}).get("conditions", ())}
     paused = bool(manifest.get("spec", {}).get("paused"))
@@ -55,7 +55,7 @@ def status(
 
 
 def known_backup(manifest: dict[str, Any]) -> LastBackup | None:
-    """From the status as it is."""
+    """Return the last backup from the status as it is."""
     found = manifest.get("status", {}).get("lastBackup")
     return LastBackup.model_validate(found, by_alias=True, by_name=False) if found else None
 

@@ -160,7 +160,7 @@ class HttpMembers:
 
 
 def _allow_always() -> None:
-    """Nobody else is there."""
+    """Do nothing: nobody else is there."""
 
 
 def _describe(error: BaseException) -> str:

@@ -16,14 +16,15 @@ from fleet.kit.workload.stateful_set import changed, is_observed, updates_on_del
 
 
 def is_down(found: Object | None, container: str) -> bool:
-    """In the words of its kubelet or of the scheduler: it does not run, and it does not help to wait."""
+    """Tell whether a pod is down, in the words of its kubelet or of the scheduler: it does not run, and it does not
+    help to wait."""
     if found is None or is_leaving(found) or is_ready(found):
         return False
     return is_unscheduled(found) or cannot_start(found, container)
 
 
 def revived(rolling: Rolling, down: Sequence[str]) -> Decision | None:
-    """The next step for those of the pods that are `down`; None when none of them needs another template."""
+    """Return the next step for those of the pods that are `down`; None when none of them needs another template."""
     found, pods = rolling.found, {pod: rolling.world.pod(pod) for pod in rolling.pods}
     late = [pods[pod] for pod in down if template_of(pods[pod]) != rolling.mark]
     if not late:
@@ -39,7 +40,7 @@ def revived(rolling: Rolling, down: Sequence[str]) -> Decision | None:
 
 
 def _held(rolling: Rolling, pods: dict[str, Object | None]) -> Decision | None:
-    """Not before the last of them is there: it would be made with the template of before."""
+    """Hold the template back until the last of them is there: it would be made with the template of before."""
     if any(pod is None or is_leaving(pod) for pod in pods.values()):
         return None
     return step(State.DEGRADED, "Reviving", "", Apply(changed(rolling.found, partition=len(pods))))

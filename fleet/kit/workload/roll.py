@@ -45,7 +45,7 @@ class Rolling:
     before: Act | None = None  # a request to the engine before the first member gets the template
 
     def old(self) -> list[str]:
-        """Pods that were not made with the StatefulSet's template, the highest ordinal first."""
+        """Return the pods that were not made with the StatefulSet's template, the highest ordinal first."""
         current = template_of(self.found)
         present = ((pod, self.world.pod(pod)) for pod in reversed(self.pods))
         return [pod for pod, found in present if found is not None and template_of(found) != current]
@@ -55,7 +55,7 @@ class Rolling:
 
 
 def broken(rolling: Rolling) -> str | None:
-    """Why the roll under way cannot go on, or None. Only pods with the new template are looked at.
+    """Say why the roll under way cannot go on, or None. Only pods with the new template are looked at.
 
     That the operator does not reach a member is no reason: its kubelet must call it unready, too.
     """
@@ -77,7 +77,7 @@ def broken(rolling: Rolling) -> str | None:
 
 
 def _works(rolling: Rolling, pod: str, found: Object) -> bool:
-    """As far as anybody can tell."""
+    """Tell whether it works, as far as anybody can tell."""
     return rolling.healthy(pod) or is_ready(found)
 
 
@@ -87,7 +87,7 @@ def under_way(found: Object) -> bool:
 
 
 def take_back(rolling: Rolling, failed: str) -> Decision | None:
-    """The template that failed goes, then the pods that do not work with it; None when all of that is done."""
+    """Take back the template that failed, then the pods that do not work with it; None when all of that is done."""
     if template_of(rolling.found) == failed:
         note = f"{rolling.what} failed; the members go back to what they had"
         return step(State.DEGRADED, "RollingBack", note, Revert(rolling.found, "RollingBack", note))
@@ -100,7 +100,7 @@ def take_back(rolling: Rolling, failed: str) -> Decision | None:
 
 
 def advance(rolling: Rolling) -> Decision | None:
-    """The next step of the roll; None when there is nothing to roll."""
+    """Return the next step of the roll; None when there is nothing to roll."""
     found, count = rolling.found, len(rolling.pods)
     message = f"{rolling.what}: {count - len(rolling.old())} of {count} members are through"
     if template_of(found) != rolling.mark:
@@ -134,7 +134,7 @@ def advance(rolling: Rolling) -> Decision | None:
 
 
 def _rest(rolling: Rolling) -> Decision | None:
-    """All have the template: hold them there."""
+    """Leave the StatefulSet at rest. All have the template: hold them there."""
     found, count = rolling.found, len(rolling.pods)
     if under_way(found):
         if partition_of(found):

@@ -25,7 +25,7 @@ class SettingsError(ValueError):
 
 
 def read_value(text: str) -> Any:
-    """The value of one setting: a word, a number, true or false, or a list of them."""
+    """Return the value of one setting: a word, a number, true or false, or a list of them."""
     value = _read(text, values=LIST_VALUES, depth=1)
     if isinstance(value, dict):
         raise SettingsError("is a mapping: no setting has parts; quote it if it is text")
@@ -33,7 +33,7 @@ def read_value(text: str) -> Any:
 
 
 def read_settings(text: str) -> dict[str, Any]:
-    """The settings in a file."""
+    """Return the settings in a file."""
     if len(text) > FILE_CHARACTERS:
         raise SettingsError(f"has more than {FILE_CHARACTERS:,} characters")
     found = _read(text, values=FILE_VALUES, depth=FILE_DEPTH)

@@ -28,7 +28,7 @@ def changed(
     start: int | None = None,
     on_delete: bool = False,
 ) -> Object:
-    """The manifest that makes the found one so."""
+    """Return the manifest that makes the found one so."""
     spec = copy.deepcopy({name: found["spec"][name] for name in _KEPT if name in found["spec"]})
     if replicas is not None:
         spec["replicas"] = replicas
@@ -55,17 +55,17 @@ def partition_of(found: Object) -> int:
 
 
 def updates_on_delete(found: Object) -> bool:
-    """Whether pods get the present template when they are deleted, and only then."""
+    """Tell whether pods get the present template when they are deleted, and only then."""
     return bool(found["spec"].get("updateStrategy", {}).get("type") == "OnDelete")
 
 
 def last_written(found: Object) -> str:
-    """When the operator last changed it, as the API server writes times; "" if it never did. Of the entries in
+    """Return when the operator last changed it, as the API server writes times; "" if it never did. Of the entries in
     managedFields a cache keeps only the operator's own."""
     entries = found["metadata"].get("managedFields") or ()
     return max((str(entry.get("time", "")) for entry in entries if not entry.get("subresource")), default="")
 
 
 def is_observed(found: Object) -> bool:
-    """Whether its controller knows of its last change."""
+    """Tell whether its controller knows of its last change."""
     return int(found.get("status", {}).get("observedGeneration", 0)) >= int(found["metadata"].get("generation", 0))

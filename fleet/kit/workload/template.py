@@ -10,7 +10,7 @@ TEMPLATE = "fleet.dev/template"  # the annotation
 
 
 def hashed(template: dict[str, Any]) -> dict[str, Any]:
-    """The template as rendered, marked. The hash is of what was rendered, not of what a server made of it."""
+    """Return the template as rendered, marked. The hash is of what was rendered, not of what a server made of it."""
     mark = hashlib.sha256(json.dumps(template, sort_keys=True).encode()).hexdigest()[:10]
     metadata = template.get("metadata", {})
     annotations = {**metadata.get("annotations", {}), TEMPLATE: mark}

@@ -8,7 +8,8 @@ HOST = "kubernetes.io/hostname"
 
 
 def hosts(volume: Object) -> frozenset[str] | None:
-    """Those from which alone it is reached; None when that is not said by their names: it may be reached elsewhere."""
+    """Return the hosts from which alone a volume is reached; None when that is not said by their names: it may be
+    reached elsewhere."""
     required = (volume["spec"].get("nodeAffinity") or {}).get("required") or {}
     found: set[str] = set()
     for term in required.get("nodeSelectorTerms") or ():  # one of them is enough
@@ -24,6 +25,6 @@ def hosts(volume: Object) -> frozenset[str] | None:
 
 
 def known_hosts(nodes: list[Object]) -> frozenset[str]:
-    """By the name of the node, and by the one that volumes know it by."""
+    """Return hosts by the name of the node, and by the one that volumes know it by."""
     labels = (str((node["metadata"].get("labels") or {}).get(HOST, "")) for node in nodes)
     return frozenset(name for name in (*labels, *(str(node["metadata"]["name"]) for node in nodes)) if name)

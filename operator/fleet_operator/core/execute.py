@@ -157,7 +157,7 @@ def _ours(found: Object, wanted: dict[str, Any]) -> bool:
 
 
 async def _revert(request: Request, found: Object) -> None:
-    """The template of the revision that the StatefulSet calls its current one."""
+    """Give back the template of the revision that the StatefulSet calls its current one."""
     own = found["metadata"]
     name = found["status"]["currentRevision"]
     revision = await objects.get(request.client, kinds.REVISIONS, own["namespace"], name)

@@ -38,7 +38,7 @@ async def foreign(client: Client, namespace: str, names: Sequence[str]) -> list[
 
 
 def is_claim_of(found: Object, name: str) -> bool:
-    """Whether a StatefulSet made it, or would use it. Also of pods that it has no more, or not yet."""
+    """Tell whether a StatefulSet made it, or would use it. Also of pods that it has no more, or not yet."""
     templates = [one["metadata"]["name"] for one in found["spec"].get("volumeClaimTemplates") or ()]
     begin, _, number = name.rpartition("-")
     return number.isdecimal() and begin in [f"{template}-{found['metadata']['name']}" for template in templates]
@@ -58,7 +58,7 @@ async def _pods(client: Client, found: Object) -> list[Object]:
 
 
 def selector(of: Object) -> str:
-    """As a query has it."""
+    """Return a selector as a query has it."""
     parts = [f"{name}={value}" for name, value in sorted((of.get("matchLabels") or {}).items())]
     for one in of.get("matchExpressions") or ():
         values = f"({','.join(one.get('values') or ())})"

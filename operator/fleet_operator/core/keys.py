@@ -18,7 +18,8 @@ from fleet_operator.core import kinds
 
 
 async def unseen(request: Request, names: Sequence[str], shown: Sequence[Object]) -> list[Object]:
-    """Those of `names` that are not among `shown`, if they are there and the app's. AccessError as for any of them."""
+    """Return those of `names` that are not among `shown`, if they are there and the app's. AccessError as for any of
+    them."""
     seen = {one["metadata"]["name"] for one in shown}
     namespace = request.name.namespace
     asked = (objects.get(request.client, kinds.SECRETS, namespace, name) for name in names if name not in seen)
@@ -27,13 +28,13 @@ async def unseen(request: Request, names: Sequence[str], shown: Sequence[Object]
 
 
 def _is_ours(request: Request, found: Object) -> bool:
-    """Made a moment ago, and the cache has not heard of it yet."""
+    """Tell whether it was made a moment ago, and the cache has not heard of it yet."""
     labels, kind = found["metadata"].get("labels") or {}, (request.object or {}).get("kind")
     return (labels.get("fleet.dev/app"), labels.get("fleet.dev/kind")) == (request.name.name, kind)
 
 
 def given_back(request: Request, found: Object) -> bool:
-    """By an app of the same name, which takes over again what it gave back."""
+    """Tell whether it was given back by an app of the same name, which takes over again what it gave back."""
     app = request.object or {}
     whose = (found["metadata"].get("annotations") or {}).get(RELEASED)
     return ADOPTION in app.get("spec", {}) and whose == f"{app.get('kind')}/{request.name.name}"

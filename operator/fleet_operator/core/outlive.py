@@ -21,7 +21,7 @@ from fleet_operator.core import kinds
 
 
 async def outlived(request: Request) -> bool:
-    """Whether the claims of the app's StatefulSets stay when these go; if not yet, something was done about it."""
+    """Tell whether the claims of the app's StatefulSets stay when these go; if not yet, something was done about it."""
     for cached in request.owned(kinds.STATEFUL_SETS):
         own = cached["metadata"]
         found = await get(request.client, kinds.STATEFUL_SETS, own["namespace"], own["name"])
@@ -49,7 +49,7 @@ async def _let_go(request: Request, found: Object) -> None:
 
 
 async def patched(request: Request, resource: Resource, found: Object, body: dict[str, Any]) -> None:
-    """Only if it is still what was looked at."""
+    """Patch it only if it is still what was looked at."""
     own = found["metadata"]
     guard = {name: own[name] for name in ("uid", "resourceVersion")}
     answer = await request.client.request(

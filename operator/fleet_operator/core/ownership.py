@@ -22,7 +22,7 @@ class NotOursError(ConflictError):
 
 
 async def taken(request: Request, step: Take) -> None:
-    """First the others' fields, then ours: in between it is nobody's, and the next pass goes on.
+    """Take first the others' fields, then ours: in between it is nobody's, and the next pass goes on.
 
     Only as it was looked at: what was compared with git is what is taken.
     """

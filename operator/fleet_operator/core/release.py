@@ -26,7 +26,8 @@ ABANDONED = datetime.timedelta(hours=1)
 
 
 def is_asked(manifest: Object) -> bool:
-    """By a word; or because it was to be taken over, and nobody has said yet that it was: then it is others' still."""
+    """Tell whether it is asked for: by a word; or because it was to be taken over, and nobody has said yet that it was:
+    then it is others' still."""
     if (manifest["metadata"].get("annotations") or {}).get(ON_DELETE) == RELEASE:
         return True
     conditions = manifest.get("status", {}).get("conditions", ())
@@ -35,7 +36,7 @@ def is_asked(manifest: Object) -> bool:
 
 
 def is_abandoned(manifest: Object, now: datetime.datetime) -> bool:
-    """Whether a command that was to delete it next never came to that: then nobody means it any more."""
+    """Tell whether a command that was to delete it next never came to that: then nobody means it any more."""
     since = (manifest["metadata"].get("annotations") or {}).get(ON_DELETE_SINCE)
     try:
         return since is not None and now - when(since) > ABANDONED
@@ -44,14 +45,14 @@ def is_abandoned(manifest: Object, now: datetime.datetime) -> bool:
 
 
 async def taken_back(request: Request, resource: Resource, manifest: Object) -> None:
-    """The word that it is to be given back."""
+    """Return the word that it is to be given back."""
     words: dict[str, Any] = dict.fromkeys((ON_DELETE, ON_DELETE_SINCE))
     await patched(request, resource, manifest, {"metadata": {"annotations": words}})
     request.event("Kept", "giving it back was begun long ago and not gone on with; the app stays")
 
 
 async def released(request: Request) -> bool:
-    """Whether all of the app's objects are. Pods stay as they are: what they carry was in their template."""
+    """Tell whether all of the app's objects are. Pods stay as they are: what they carry was in their template."""
     for resource in (kinds.BY_KIND[kind] for kind in ORDER):
         for found in request.owned(resource):
             if resource is kinds.STATEFUL_SETS and not await _as_before(request, found):
@@ -68,7 +69,7 @@ async def released(request: Request) -> bool:
 
 
 async def _as_before(request: Request, cached: Object) -> bool:
-    """Whether it updates its pods, and keeps its claims, as it was found.
+    """Tell whether it updates its pods, and keeps its claims, as it was found.
 
     Not before its controller has looked at the last change: a roll that it does not know of yet is no reason to restart
     every pod at once.

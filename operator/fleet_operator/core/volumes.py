@@ -15,7 +15,7 @@ from fleet_operator.core import kinds
 
 
 async def waited_for(client: Client, world: World) -> list[Object]:
-    """The volumes that are bound to claims of pods without a node."""
+    """Return the volumes that are bound to claims of pods without a node."""
     waiting = [pod for pod in world.all("Pod") if pod["spec"].get("nodeName") is None]
     mounted = [volume for pod in waiting for volume in pod["spec"].get("volumes") or ()]
     claims = [

@@ -54,13 +54,13 @@ class Bolt:
         return found.value if found else None
 
     def last_key(self, bucket: bytes) -> bytes | None:
-        """None if the bucket is empty or not there."""
+        """Return the last key of a bucket; None if the bucket is empty or not there."""
         page = self._bucket(bucket)
         elements = self._descend(page, None) if page else []
         return elements[-1].key if elements else None
 
     def _meta(self, number: int) -> tuple[int, int] | None:
-        """Transaction and root, if it is whole."""
+        """Return transaction and root of a head, if it is whole."""
         content = self._read(number * self._size + _HEADER.size, _META.size + 8)
         magic, version, _, _, root, _, _, _, transaction = _META.unpack_from(content)
         (checksum,) = struct.unpack_from("<Q", content, _META.size)
@@ -69,7 +69,7 @@ class Bolt:
         return transaction, root
 
     def _bucket(self, name: bytes) -> bytes | None:
-        """The root page of a bucket."""
+        """Return the root page of a bucket."""
         found = self._find(self._page(self._root), name)
         if found is None or not found.is_bucket:
             return None
@@ -80,7 +80,7 @@ class Bolt:
         return next((one for one in self._descend(page, key) if one.key == key), None)
 
     def _descend(self, page: bytes, key: bytes | None) -> list[_Element]:
-        """The elements of the leaf where `key` would be, or of the last leaf."""
+        """Return the elements of the leaf where `key` would be, or of the last leaf."""
         for _ in range(_DEEPEST):
             _, kind, count, _ = _HEADER.unpack_from(page)
             elements = [_element(page, kind, number) for number in range(count)]
@@ -123,7 +123,7 @@ def _element(page: bytes, kind: int, number: int) -> _Element:
 
 
 def _fnv(content: bytes) -> int:
-    """FNV-1a with 64 bits, by which bbolt knows whole heads."""
+    """Return the FNV-1a hash with 64 bits, by which bbolt knows whole heads."""
     result = 0xCBF29CE484222325
     for byte in content:
         result = ((result ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF

@@ -16,7 +16,7 @@ _OF_OLD_TOOLS = {"ETCDCTL_API": "3"}  # which 3.4 wants to be told
 
 
 def save(app: Etcd, target: str) -> EngineCommand:
-    """Through the Service: a snapshot is of one member, and any that is ready will do, the leader or another."""
+    """Save through the Service: a snapshot is of one member, and any that is ready will do, the leader or another."""
     endpoint = f"--endpoints={names.scheme(app)}://{app.endpoint}"
     if not names.encrypted(app):
         return EngineCommand(("etcdctl", endpoint, "snapshot", "save", target), _OF_OLD_TOOLS)
@@ -25,7 +25,8 @@ def save(app: Etcd, target: str) -> EngineCommand:
 
 
 def put_back(app: Etcd, about: PutBack) -> EngineCommand:
-    """etcd's own tool; it has been a program of its own since 3.5. It checks etcd's checksum once more."""
+    """Restore with etcd's own tool, which has been a program of its own since 3.5. It checks etcd's checksum
+    once more."""
     tool = "etcdutl" if release(about.version).series >= (3, 5) else "etcdctl"
     cluster = ",".join(f"{pod}={names.peer_url(app, pod)}" for pod in about.founders)
     command = (

@@ -57,6 +57,7 @@ def _checked(descriptor: int, size: int, name: str) -> str:
 
 
 def _revision(bolt: Bolt) -> int:
-    """Keys of the store are revisions: eight bytes, an underscore, and the number within the transaction."""
+    """Read the last key of the store, which is a revision: eight bytes, an underscore, and the number within the
+    transaction."""
     last = bolt.last_key(b"key")
     return int.from_bytes(last[:8], "big") if last else 1

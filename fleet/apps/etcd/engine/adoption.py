@@ -31,7 +31,7 @@ def known(placed: PlacedApp[Etcd], observation: EtcdObservation) -> EtcdObservat
 
 
 def _urls(observation: EtcdObservation, kept: Layout) -> tuple[str, str] | Problem:
-    """The pattern of all members' peer URLs, and of their client URLs where these name the pod."""
+    """Return the pattern of all members' peer URLs, and of their client URLs where these name the pod."""
     peers, clients = set(), set()
     for member in members_of(observation) or ():
         pod = _pod_of(observation, member)

@@ -20,7 +20,7 @@ from fleet.kit.order import Concern, Concerns
 
 
 def concerns(observation: EtcdObservation, answers: EtcdAnswers) -> Concerns:
-    """For an etcd whose Services and certificates are in place."""
+    """List the concerns of an etcd whose Services and certificates are in place."""
     if as_found(observation):
         return _as_found(observation, answers)
     return list_concerns(observation, answers)

@@ -44,7 +44,8 @@ class EtcdHalf:
             return Silence(problem.reason)
 
     async def membership(self, client: Protocol, observation: EtcdObservation) -> Agreement | None:
-        """The first list that a majority stands behind: a member without a leader or a vote is not asked for one."""
+        """Return the first list that a majority stands behind: a member without a leader or a vote is not asked for
+        one."""
         for pod, status in statuses_of(observation).items():
             place = endpoint(observation.app, observation.world, pod)
             if place is None or not status.leader or status.is_learner:

@@ -60,7 +60,8 @@ class MemberStatus:
 
     @property
     def alarms(self) -> tuple[Alarm, ...]:
-        """The alarms that the member knows of: to ask for all of them writes an entry into the log of every member."""
+        """Return the alarms that the member knows of: to ask for all of them writes an entry into the log of every
+        member."""
         found = (re.match(r"(?:memberID:(\d+) )?alarm:(NOSPACE|CORRUPT)", error) for error in self.errors)
         return tuple(Alarm(int(match[1] or 0), _kind(match[2])) for match in found if match)
 
@@ -87,27 +88,27 @@ class Refused(MemberRefused):
 
     @property
     def learner_not_ready(self) -> bool:
-        """It has not caught up with the leader yet."""
+        """Tell whether it has not caught up with the leader yet."""
         return self.says("can only promote a learner member which is in sync with leader")
 
     @property
     def not_learner(self) -> bool:
-        """It votes already."""
+        """Tell whether it votes already."""
         return self.reason.endswith("can only promote a learner member")
 
     @property
     def not_found(self) -> bool:
-        """There is no such member."""
+        """Tell whether there is no such member."""
         return self.says("member not found")
 
     @property
     def already_there(self) -> bool:
-        """A member with this id or peer URL is on the list."""
+        """Tell whether a member with this id or peer URL is on the list."""
         return self.says("member ID already exist", "Peer URLs already exists")
 
     @property
     def unhealthy(self) -> bool:
-        """The list may not change now: too few members are started or in touch with each other."""
+        """Tell whether the list may not change now: too few members are started or in touch with each other."""
         return self.says("unhealthy cluster", "not enough started members")
 
     @property
@@ -116,22 +117,22 @@ class Refused(MemberRefused):
 
     @property
     def not_leader(self) -> bool:
-        """Only the leader can do it."""
+        """Tell whether only the leader can do it."""
         return self.says("etcdserver: not leader")
 
     @property
     def compacted(self) -> bool:
-        """It has been compacted that far already."""
+        """Tell whether it has been compacted that far already."""
         return self.says("required revision has been compacted")
 
     @property
     def unsupported(self) -> bool:
-        """This version of etcd has no such call."""
+        """Tell whether this version of etcd has no such call."""
         return self.code == _UNIMPLEMENTED or self.reason == "Not Found"
 
     @property
     def no_downgrade(self) -> bool:
-        """None was allowed, so there is none to take back."""
+        """Tell whether none was allowed, so there is none to take back."""
         return self.says("no inflight downgrade")
 
 
@@ -141,13 +142,13 @@ class Etcd(HttpMembers):
     engine = "etcd"
 
     async def status(self, endpoint: Endpoint) -> MemberStatus:
-        """What the member knows by itself; it answers without a quorum."""
+        """Return what the member knows by itself; it answers without a quorum."""
         body = await self._read(endpoint, "maintenance/status", {})
         with self.understood(endpoint):
             return _status(body)
 
     async def members(self, endpoint: Endpoint, linearizable: bool = True) -> tuple[Member, ...]:
-        """The cluster's list of members.
+        """Return the cluster's list of members.
 
         A member that is cut off would answer from its own memory: 3.4 always, 3.5 and later unless told otherwise.
         So a read that needs a quorum goes first, on every version alike; the list is then at least as new as that
@@ -179,8 +180,8 @@ class Etcd(HttpMembers):
         await self._call(endpoint, "cluster/member/remove", {"ID": str(member_id)})
 
     async def update_peer_urls(self, endpoint: Endpoint, member_id: int, peer_urls: tuple[str, ...]) -> None:
-        """Only for a voter: of a learner etcd (3.4 to 3.6) forgets with this that it is one, and counts it as a voter
-        while raft does not."""
+        """Change the peer URLs of a voter, and of no learner: of a learner etcd (3.4 to 3.6) forgets with this that it
+        is one, and counts it as a voter while raft does not."""
         await self._call(endpoint, "cluster/member/update", {"ID": str(member_id), "peerURLs": list(peer_urls)})
 
     async def move_leader(self, endpoint_of_leader: Endpoint, to: int) -> None:
@@ -197,7 +198,7 @@ class Etcd(HttpMembers):
         await self._call(endpoint, "kv/compaction", {"revision": str(revision), "physical": physical})
 
     async def revision(self, endpoint: Endpoint) -> int:
-        """The revision of the store, confirmed by a majority."""
+        """Return the revision of the store, confirmed by a majority."""
         body = await self._read(
             endpoint, "kv/range", {"key": b64encode(b"\0").decode(), "keys_only": True, "limit": "1"}
         )

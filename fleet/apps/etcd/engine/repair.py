@@ -19,7 +19,8 @@ from fleet.model.types import release
 def replace_corrupt(
     observation: EtcdObservation, answers: Answers[Etcd], as_others_had_them: Sequence[str]
 ) -> Decision | None:
-    """etcd stops writes when members' data differ: who has the wrong data goes, and then what was said against it."""
+    """Replace the member whose data is wrong, and take the alarm back then: etcd stops writes when members' data
+    differ."""
     found = [alarm.member_id for alarm in alarms_of(observation) if alarm.kind == "CORRUPT"]
     if not found:
         return None
@@ -46,7 +47,8 @@ def _no_space(observation: EtcdObservation) -> bool:
 
 
 def mend_though_full(observation: EtcdObservation, answers: Answers[Etcd]) -> Decision | None:
-    """What is full of live data stays full until people do something, and members are lost meanwhile as ever."""
+    """Go on to mend members of what is full. What is full of live data stays full until people do something, and
+    members are lost meanwhile as ever."""
     if (
         not _no_space(observation)
         or not is_crowded(observation)
@@ -64,7 +66,7 @@ def mend_though_full(observation: EtcdObservation, answers: Answers[Etcd]) -> De
 
 
 def free_space(observation: EtcdObservation) -> Decision | None:
-    """etcd stops writes when its quota is full: old revisions go, the files are made smaller, and it goes on."""
+    """Drop old revisions and make the files smaller: etcd stops writes when its quota is full."""
     if not _no_space(observation):
         return None
     message = "the database has reached its quota; old revisions are compacted away"
