@@ -59,7 +59,7 @@ class EtcdType(AppType[Etcd]):
     engine = "fleet.apps.etcd.engine.engine:EtcdEngine"
 
     def validate(self, spec: Etcd, previous: Etcd | None = None) -> list[Problem]:
-        return [*super().validate(spec, previous), *list_what_stays(spec)]
+        return [*super().validate(spec, previous), *list_what_stays(spec, spec.tls)]
 
     def losses(self, before: Etcd, after: Etcd) -> list[str]:
         if before.force_quorum or not after.force_quorum:

@@ -77,7 +77,9 @@ def list_leftovers(observation: Observation[Any]) -> list[Object]:
     """Return the Jobs of a restore that is over, and schedules that git does not have any more, or may not have."""
     app, world, backup = observation.app, observation.world, getattr(observation.app, "backup", None)
     is_wanted = backup is not None and not observation.barred_fields("backup.to")
-    schedules = {cron_job_name(app): is_wanted, trial_name(app): is_wanted and backup.trial is not None}
+    is_wanted = backup is not None and not observation.barred_fields("backup.to")
+    is_tried = is_wanted and getattr(backup, "trial", None) is not None
+    schedules = {cron_job_name(app): is_wanted, trial_name(app): is_tried}
     gone = [world.get("CronJob", name) for name, wanted in schedules.items() if not wanted]
     return [*leftovers(app, world.all("Job")), *(schedule for schedule in gone if schedule is not None)]
 

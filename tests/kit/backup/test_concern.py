@@ -69,6 +69,14 @@ def test_what_is_not_allowed_is_not_scheduled_and_what_was_goes() -> None:
     assert (kind, status, reason) == ("BackedUp", "False", "CannotBackUp") and "the namespace of others" in message
 
 
+def test_a_trial_that_git_does_not_want_any_more_goes_with_or_without_its_schedule() -> None:
+    objects = (job("db-backup", "CronJob"), job("db-trial", "CronJob"))
+    assert [found["metadata"]["name"] for found in list_leftovers(observe(objects=objects, backup=BACKUP))] == [
+        "db-trial"
+    ]
+    assert len(list_leftovers(observe(objects=objects))) == 2
+
+
 def test_a_schedule_that_git_wants_stays() -> None:
     assert list_leftovers(observe(objects=(job("db-backup", "CronJob"),), backup=BACKUP)) == []
     assert len(list_leftovers(observe(objects=(job("db-backup", "CronJob"),)))) == 1

@@ -12,7 +12,6 @@ import pytest
 import fleet
 from fleet.apps.etcd import Etcd, names
 from fleet.apps.etcd.backup.plan import PLAN
-from fleet.apps.etcd.engine.protocol import Etcd as Protocol
 from fleet.kit import names as kit_names
 from fleet.kit.backup.records import Record, read
 from fleet.kit.backup.restoration import Choice, pick_job, restore_job
@@ -21,6 +20,7 @@ from fleet.kit.backup.trial import trial_cron_job
 from fleet.model.app_settings import Backup, Restore
 from fleet.testing import S3
 from tests.operator.backup.pod_processes import run_container, run_pod
+from tests.operator.etcd.client import EtcdClient
 from tests.operator.etcd.processes import EtcdCluster, leader, programs
 from tests.s3.store_proxy import StoreProxy
 
@@ -101,7 +101,7 @@ def test_an_etcd_goes_to_s3_and_comes_back_with_every_key(s3: S3, tmp_path: Path
             secrets["backup-key"] = {"key": base64.b64encode(bytes(range(32))).decode()}
             bucket = fleet.S3(place, secret="s3", endpoint=proxy.url, encryption="backup-key")
 
-        async def fill(etcd: Protocol) -> int:
+        async def fill(etcd: EtcdClient) -> int:
             for number in range(WRITTEN):
                 await etcd.put(source.founders[0].endpoint, f"record/{number}", f"value {number}")
             return await etcd.revision(source.founders[0].endpoint)
@@ -116,7 +116,7 @@ def test_an_etcd_goes_to_s3_and_comes_back_with_every_key(s3: S3, tmp_path: Path
         assert record.stored_size == len(stored) and bool(record.encryption_key) is (how != "plain")
         with _restored(source, bucket, tmp_path, secrets, record) as cluster:
 
-            async def count(etcd: Protocol) -> None:
+            async def count(etcd: EtcdClient) -> None:
                 await leader(etcd, cluster.founders)
                 member = cluster.founders[0]
                 assert await etcd.count(member.endpoint, "record/") == WRITTEN
