@@ -47,12 +47,16 @@ def newest(pods: Iterable[Object], known: LastBackup | None = None) -> LastBacku
 
 
 def backed_up(jobs: Iterable[Object], pods: Iterable[Object], known: LastBackup | None) -> tuple[str, str, str, str]:
-    """The condition BackedUp (type, status, reason, message): how the last Job ended."""
-    ended = [(end, job) for job in jobs if _is(job, "backup") and (end := _end(job))]
+    """The condition BackedUp (type, status, reason, message): how the last Job ended, or why one cannot begin."""
+    own, there = [job for job in jobs if _is(job, "backup")], list(pods)
+    for job in own:
+        if _end(job) is None and (why := _why_not_begun(job, there)):
+            return "BackedUp", "False", "BackupWaits", f"{job['metadata']['name']} waits: {why}"
+    ended = [(end, job) for job in own if (end := _end(job))]
     if ended:
         (_, success), job = max(ended, key=lambda one: one[0])
         if not success:
-            why = why_failed(job, pods)
+            why = why_failed(job, there)
             return "BackedUp", "False", "BackupFailed", f"{job['metadata']['name']} failed: {why}"
     if known is not None:
         read = " and was read back" if known.checksum else ""  # not what is in an engine's own repository
@@ -109,6 +113,16 @@ def troubles(pod: Object) -> str:
     for one in pod.get("status", {}).get("conditions") or ():
         if one["type"] == "PodScheduled" and one["status"] == "False":
             return f"it is not scheduled: {one.get('message', '')}"[:500]
+    return ""
+
+
+def _why_not_begun(job: Object, pods: Iterable[Object]) -> str:
+    """Why a container of a Job's pod cannot be made, such as a Secret that is not there; "" while all is well."""
+    for pod in pods:
+        for status in _statuses(pod, "initContainerStatuses"):
+            waiting = status.get("state", {}).get("waiting") or {}
+            if _of_job(pod, job["metadata"]["name"]) and waiting.get("reason") == "CreateContainerConfigError":
+                return f"{status['name']}: {waiting_message(waiting)}"[:500]
     return ""
 
 

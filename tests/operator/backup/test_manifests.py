@@ -203,6 +203,19 @@ def test_a_trial_restores_the_apps_own_newest_backup_into_a_volume_that_goes_wit
     assert trial_cron_job(PLAN, _app(), Backup(schedule="@daily", to=Claim("b")), **tools) is None
 
 
+def test_a_secret_that_is_not_there_is_told_while_the_job_waits_for_it() -> None:
+    known = read_manifest(_backup_pod(RECORD))
+    good, waits = _backup_job("Complete", "2031-05-01T03:00:09Z"), _backup_job("Complete", "", "job-2")
+    waits["status"] = {"active": 1}
+    pod = _backup_pod(None, job="job-2")
+    waiting = {"reason": "CreateContainerConfigError", "message": 'secret "s3" not found'}
+    pod["status"] = {"initContainerStatuses": [{"name": "prepare", "state": {"waiting": waiting}}]}
+    told = ("BackedUp", "False", "BackupWaits", 'job-2 waits: prepare: secret "s3" not found')
+    assert backed_up([good, waits], [pod], known) == told
+    waiting["reason"] = "PodInitializing"
+    assert backed_up([good, waits], [pod], known)[1:3] == ("True", "BackupComplete")
+
+
 def test_the_condition_says_what_is_recoverable() -> None:
     def job(end: str, time: str, name: str) -> dict[str, Any]:
         made = _backup_job(end, time, name)
