@@ -174,7 +174,7 @@ class Remedy:
 
     @property
     def needs_consent(self) -> bool:
-        """Whether git must allow it: what may lose data is never done without that."""
+        """Tell whether git must allow it: what may lose data is never done without that."""
         return self.risk == "loses"
 
 
@@ -230,7 +230,7 @@ class AppType(Driver[A]):
 
     @property
     def caps(self) -> Capabilities:
-        """What the type can do, by what is declared: no type can claim more."""
+        """Return what the type can do, by what is declared: no type can claim more."""
         fields = self.app.model_fields
         has_plan = type(self).backup_plan is not Driver.backup_plan  # it is not loaded: stacks may not
         return Capabilities(
@@ -275,7 +275,7 @@ class AppType(Driver[A]):
         return self.roles[0].count(spec)
 
     def is_encrypted(self, app: A) -> bool:
-        """Whether members present certificates of the app's own CAs."""
+        """Tell whether members present certificates of the app's own CAs."""
         return self.tls is not None and bool(getattr(getattr(app, "tls", None), "enabled", False))
 
     # Users
@@ -326,7 +326,7 @@ class AppType(Driver[A]):
         return setting_values((setting for setting in self.settings if setting.role == role.name), app)
 
     def is_in_revision(self, app: A, role: Role[A], name: str) -> bool:
-        """Whether another value of a setting is another revision of the files, with which pods are made anew."""
+        """Tell whether another value of a setting is another revision of the files, with which pods are made anew."""
         declared = [setting for setting in self.settings if (setting.name, setting.role) == (name, role.name)]
         return not any(setting.costs is Impact.RELOAD or setting.follows(app) for setting in declared)
 
@@ -367,7 +367,8 @@ class AppType(Driver[A]):
 
     @property
     def is_known_by_objects(self) -> bool:
-        """Whether objects alone say what members are: nobody asks them anything, so nobody has to be let in by them."""
+        """Tell whether objects alone say what members are: nobody asks them anything, so nobody has to be let in by
+        them."""
         return not self.engine and not self.users and self.tls is None
 
     def discovery(self) -> Discovery | None:

@@ -24,7 +24,8 @@ _ASK = "whoever installed the operator allows it with: fleet operator install"
 
 
 def place(store: Store) -> str:
-    """In words: "claim/backups/orders", "nfs://server/exports", "s3://bucket/orders", "https://server/bucket/orders"."""
+    """Name a place in words: "claim/backups/orders", "nfs://server/exports", "s3://bucket/orders",
+    "https://server/bucket/orders"."""
     match store:
         case Claim(claim=name, folder=folder):
             return f"claim/{name}/{folder}" if folder else f"claim/{name}"
@@ -46,8 +47,8 @@ class Permissions:
     def said(
         cls, images: Sequence[str], stores: Sequence[str], restores: Sequence[str], before: Permissions
     ) -> Permissions:
-        """As it was `before` where nothing is said; an empty pattern is the default again. ConfigurationError for a
-        place that is none."""
+        """Return permissions as they were `before` where nothing is said; an empty pattern is the default again.
+        ConfigurationError for a place that is none."""
         for one in stores:
             if one and not re.match(r"claim/.|nfs://.|s3://.|https?://.|\*", one):
                 raise ConfigurationError(
@@ -60,7 +61,7 @@ class Permissions:
         return cls(*(tuple(one for one in now if one) if now else then for now, then in given))
 
     def image(self, image: str) -> Problem | None:
-        """Why an image that is not the engine's own is not run."""
+        """Say why an image that is not the engine's own is not run."""
         if _fits(image, self.images):
             return None
         return Problem(
@@ -68,7 +69,7 @@ class Permissions:
         )
 
     def store(self, field: str, store: Store) -> Problem | None:
-        """Why backups are neither written to a place nor read from it."""
+        """Say why backups are neither written to a place nor read from it."""
         where = place(store)
         if self.stores:
             if _fits(where, self.stores) or (isinstance(store, Claim) and _fits(f"claim/{store.claim}", self.stores)):
@@ -84,7 +85,8 @@ class Permissions:
         return Problem(field, f"{where} is none of the places that may be used here", f"{_ASK} --allow-store '{where}'")
 
     def problems(self, app: Any, own: Sequence[str]) -> tuple[Problem, ...]:
-        """All that is not allowed of an app; `own` are the images that need no word: the engine's, and those it has."""
+        """Return all that is not allowed of an app; `own` are the images that need no word: the engine's, and those it
+        has."""
         image: str | None = getattr(app, "image", None)
         backup: Backup | None = getattr(app, "backup", None)
         restore: Restore | None = getattr(app, "restore_from", None)

@@ -87,7 +87,7 @@ class EtcdServers(ConsensusServers):
         return self
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
     async def status(self, endpoint: Endpoint) -> MemberStatus:
         server = self.server_at(endpoint)

@@ -83,8 +83,8 @@ class Directory:
         return record if self.has(record.name, record.size) else None
 
     def has(self, name: str, size: int | None = None) -> bool:
-        """Whether there is what a plan makes, no link to it. A tree has its name only since all of it is there; a file
-        could have been cut off later, so that its size is asked for, too, unless nobody knows it."""
+        """Tell whether there is what a plan makes, no link to it. A tree has its name only since all of it is there; a
+        file could have been cut off later, so that its size is asked for, too, unless nobody knows it."""
         path = self.path / name
         try:
             if path.is_symlink():

@@ -56,7 +56,7 @@ class BackupKey:
 
     @property
     def id(self) -> str:
-        """Which key it is, for people and records."""
+        """Say which key it is, for people and records."""
         return hashlib.sha256(b"fleet backup key\0" + self.key).hexdigest()[:16]
 
 

@@ -83,7 +83,7 @@ def note(
 
 
 def _clear(shelf: Shelf, newest: Record, count: int, seconds: int) -> None:
-    """The backup is made; what cannot be deleted is said and does not make it a failed one."""
+    """Delete what is too old. The backup is made; what cannot be deleted is said and does not make it a failed one."""
     oldest = ""
     if seconds:
         oldest = timestamp(datetime.fromisoformat(newest.time) - timedelta(seconds=seconds))

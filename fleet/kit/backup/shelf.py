@@ -25,7 +25,7 @@ class Shelf(Protocol):
 
     @property
     def plan(self) -> BackupPlan[Any]:
-        """How apps of the kind are backed up."""
+        """Return how apps of the kind are backed up."""
 
     def prepare(self, app: str, job: str) -> None:
         """See that it can be written to, and clear up what earlier tries left; raise AccessError or ResourceError if it
@@ -39,7 +39,7 @@ class Shelf(Protocol):
         """Return all that are complete, of whichever app, oldest first."""
 
     def has(self, name: str) -> bool:
-        """Whether there is a backup of that name, with or without a record."""
+        """Tell whether there is a backup of that name, with or without a record."""
 
     def recorded(self, name: str) -> Record | None:
         """Return what is said about a backup, whatever its kind; None if nothing is."""
@@ -115,7 +115,8 @@ def pick(
 def _refuse_others(
     records: Sequence[Record], snapshot: str, namespace: str, origins: Sequence[str], *, recorded: bool
 ) -> None:
-    """One that is named and is not to be had says why; `latest` is looked for among the others."""
+    """Refuse what is not to be had. One that is named and is not to be had says why; `latest` is looked for among the
+    others."""
     named = next((one for one in records if one.name == snapshot), None)
     if named is not None and not _may_take(named, namespace, origins):
         raise PolicyError(
@@ -134,7 +135,8 @@ def _may_take(record: Record, namespace: str, origins: Sequence[str]) -> bool:
 
 
 def latest(records: Sequence[Record], app: str, namespace: str) -> Record:
-    """The newest. Where backups of several apps lie together it must be clear whose: the app's own, or say a name."""
+    """Return the newest. Where backups of several apps lie together it must be clear whose: the app's own, or say a
+    name."""
     if not records:
         raise NotFoundError("there is no complete backup", hint="a complete one has a .json file beside it")
     own = [one for one in records if (one.app, one.namespace) == (app, namespace)]

@@ -32,12 +32,12 @@ def mount(*, read_only: bool) -> dict[str, Any]:
 
 
 def is_fetched(store: Store) -> bool:
-    """Whether what is read is brought into the pod before, so that its place there must be writable."""
+    """Tell whether what is read is brought into the pod before, so that its place there must be writable."""
     return isinstance(store, S3)
 
 
 def is_of_one_namespace(store: Store) -> bool:
-    """Whether only apps of one namespace reach it, so that what says not whose it is must be of that namespace."""
+    """Tell whether only apps of one namespace reach it, so that what says not whose it is must be of that namespace."""
     return isinstance(store, Claim)
 
 

@@ -73,7 +73,8 @@ def _remember(observation: Observation[A], answers: Answers[A]) -> Decision:
 
 
 def _start(observation: Observation[A], answers: Answers[A], ledger: Ledger, template: Object) -> Decision:
-    """Also when a StatefulSet was deleted under running members: it takes the pods that are there for its own."""
+    """Make the StatefulSet, also when a StatefulSet was deleted under running members: it takes the pods that are there
+    for its own."""
     count = 1 + max(map(names.ordinal, observation.records))
     manifest = answers.stateful_set(observation, template, count)
     if ledger.identity:

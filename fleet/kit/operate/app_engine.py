@@ -79,7 +79,8 @@ class AppEngine(Generic[A]):
     # Objects
 
     def surroundings(self, app: A, world: World, now: datetime.datetime) -> list[Object]:
-        """Around members that others set up stands what they made already: they get Secrets alone, once taken."""
+        """Return what must stand around members. Around members that others set up stands what they made already: they
+        get Secrets alone, once taken."""
         if app.adoption is None:
             return [*pods.surroundings(self.app_type, app), *self.secrets(app, world, now)]
         placed = self.place(app, world)
@@ -96,7 +97,7 @@ class AppEngine(Generic[A]):
         return []
 
     def data_of(self, app: A, world: World) -> list[Object]:
-        """The claims of all roles; of an adopted app none, since its volumes stay."""
+        """Return the claims of all roles; of an adopted app none, since its volumes stay."""
         if app.adoption is not None:
             return []
         volumes = [(role.name, volume.name) for role in self.app_type.roles for volume in role.volumes]
@@ -149,7 +150,8 @@ class AppEngine(Generic[A]):
         return role if self._half is not None else replace(role, quorum="none")
 
     def judged(self, observation: Observation[A]) -> Observation[A]:
-        """With what the operator's owner does not allow. What members run already came from one who may make them."""
+        """Return it with what the operator's owner does not allow. What members run already came from one who may make
+        them."""
         image = getattr(observation.app, "image", None)
         own = {image} if image and self.app_type.version_in(image, self.images) is not None else set()
         barred = self._permissions.problems(observation.app, [*own, *images_of(observation)])
@@ -158,7 +160,7 @@ class AppEngine(Generic[A]):
     # Decisions
 
     def concerns(self, observation: Observation[A]) -> Concerns:
-        """What is to be done about each concern, role by role."""
+        """Return what is to be done about each concern, role by role."""
         looks: dict[Concern, Sequence[Look]] = {}
         for role in observation.roles:
             for concern, further in self.role_concerns(role).items():
@@ -172,7 +174,7 @@ class AppEngine(Generic[A]):
         return {**looks, Concern.REVIVAL: (), Concern.ROLL: (lambda: refused,)}  # members are looked after as they are
 
     def role_concerns(self, observation: Observation[A]) -> Concerns:
-        """What is to be done about each concern of one role."""
+        """Return what is to be done about each concern of one role."""
         answers = self.answers(observation)
         looks = list_concerns(observation, answers)
         if self.app_type.tls is None or observation.role.name != self.app_type.roles[0].name:
@@ -183,7 +185,7 @@ class AppEngine(Generic[A]):
         }
 
     def at_rest(self, observation: Observation[A]) -> Decision:
-        """What is said of an app with nothing to do."""
+        """Return what is said of an app with nothing to do."""
         answers = self.answers(observation)
         if observation.role.quorum == "majority" and "lead" in answers.acts and observation.leader is None:
             # One led when the others were asked, and had handed over when it was asked itself.

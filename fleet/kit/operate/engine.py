@@ -158,7 +158,7 @@ class Engine(Protocol[A, S]):
         """Return what it says of an app with nothing to do."""
 
     def answer_operations(self, seen: S, concern: Concern | None, decision: Decision) -> tuple[Step, ...]:
-        """What people are told who asked for something, beside what was decided about which concern."""
+        """Return what people are told who asked for something, beside what was decided about which concern."""
 
     async def act(self, seen: S, act: Act, allowed: Allowed) -> None:
         """Carry out one request. `allowed` raises when another process may lead by now: to be asked with every request

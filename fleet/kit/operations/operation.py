@@ -142,7 +142,7 @@ class Operation:
 
     @property
     def begun(self) -> str:
-        """When it began; "" before."""
+        """Return when it began; "" before."""
         return str(self.status.get("begun") or "")
 
     @property

@@ -184,7 +184,7 @@ class Reconciler:
         return None
 
     def _world(self, request: Request, others: Sequence[Object] = ()) -> World:
-        """What the caches have of the app, and `others`: what it took over and no cache has."""
+        """Return what the caches have of the app, and `others`: what it took over and no cache has."""
         found = [one for resource in kinds.CHILDREN for one in request.owned(resource)]
         found += [*asked_of(request), *others]
         return World.of(found, known_hosts(list(request.cache(kinds.NODES))), _now())
@@ -232,7 +232,7 @@ def as_attached(decision: Decision, refused: Sequence[Unapplied], refused_for: f
 
 
 def as_refused(report: Report, refused: Sequence[Unapplied]) -> Report:
-    """With what the API server did not take, as a condition."""
+    """Return the status with what the API server did not take, as a condition."""
     if not refused:
         return report
     condition = (ATTACHED, "False", "Refused", "; ".join(map(str, refused))[:LONGEST])
@@ -240,7 +240,7 @@ def as_refused(report: Report, refused: Sequence[Unapplied]) -> Report:
 
 
 def as_tried(decision: Decision, attempt: int, problem: FleetError | None = None) -> Decision:
-    """What is reported of a decision that is tried so often, and of which the last try met `problem`.
+    """Return what is reported of a decision that is tried so often, and of which the last try met `problem`.
 
     A busy member and a server that does not answer are part of an operation, until it fails again and again.
     """
@@ -252,7 +252,7 @@ def as_tried(decision: Decision, attempt: int, problem: FleetError | None = None
 
 
 def as_decided(found: dict[str, Any], manifest: dict[str, Any]) -> dict[str, Any]:
-    """The status as it is now, of what the decision was about: what came since was not looked at yet."""
+    """Return the status as it is now, of what the decision was about: what came since was not looked at yet."""
     generation = manifest["metadata"].get("generation", 0)
     return {**found, "metadata": {**found["metadata"], "generation": generation}, "spec": manifest.get("spec", {})}
 

@@ -19,7 +19,7 @@ ORDER = ("CronJob", "Job", "PodDisruptionBudget", "StatefulSet", "Service", "Con
 
 
 def torn_down(engine: Engine[Any, Any], app: Any, world: World) -> Decision | None:
-    """The next step; None when nothing is left that has to go. Pure."""
+    """Return the next step; None when nothing is left that has to go. Pure."""
     message = f"{app.name} is taken out"
     for kind in ORDER:
         present = [one for one in world.all(kind) if not is_leaving(one)]
@@ -44,7 +44,7 @@ def pause(manifest: dict[str, Any], after: float, now: datetime.datetime) -> flo
 
 
 async def definition_is_leaving(request: Request, engine: Engine[Any, Any]) -> bool:
-    """Whether the CustomResourceDefinition itself is being deleted. AccessError where that cannot be seen."""
+    """Tell whether the CustomResourceDefinition itself is being deleted. AccessError where that cannot be seen."""
     name = f"{engine.resource.plural}.{engine.resource.group}"
     path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
     answer = await request.client.request("GET", path, expect=(404,))
