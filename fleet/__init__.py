@@ -31,9 +31,25 @@ if TYPE_CHECKING:
     from fleet.model.context import export as export
     from fleet.model.context import output as output
     from fleet.model.manifest import Manifest as Manifest
+    from fleet.model.network_settings import AppMetrics as AppMetrics
+    from fleet.model.network_settings import Expose as Expose
+    from fleet.model.network_settings import Network as Network
+    from fleet.model.network_settings import NodePort as NodePort
     from fleet.model.placement import Rollout as Rollout
     from fleet.model.placement import Where as Where
     from fleet.model.placement import where as where
+    from fleet.model.pod_settings import Affinity as Affinity
+    from fleet.model.pod_settings import DnsConfig as DnsConfig
+    from fleet.model.pod_settings import DnsOption as DnsOption
+    from fleet.model.pod_settings import HostAlias as HostAlias
+    from fleet.model.pod_settings import NodeMatch as NodeMatch
+    from fleet.model.pod_settings import PodMatch as PodMatch
+    from fleet.model.pod_settings import PodOverrides as PodOverrides
+    from fleet.model.pod_settings import Pods as Pods
+    from fleet.model.pod_settings import PodSecurity as PodSecurity
+    from fleet.model.pod_settings import Sidecar as Sidecar
+    from fleet.model.pod_settings import Spread as Spread
+    from fleet.model.pod_settings import Toleration as Toleration
     from fleet.model.resource import Adopt as Adopt
     from fleet.model.resource import Alias as Alias
     from fleet.model.resource import Options as Options
@@ -63,6 +79,21 @@ _HOMES = {
     "fleet.model.cluster": ("Cluster",),
     "fleet.model.context": ("export", "output"),
     "fleet.model.manifest": ("Manifest",),
+    "fleet.model.network_settings": ("Expose", "AppMetrics", "Network", "NodePort"),
+    "fleet.model.pod_settings": (
+        "Affinity",
+        "DnsConfig",
+        "DnsOption",
+        "HostAlias",
+        "NodeMatch",
+        "PodMatch",
+        "PodOverrides",
+        "PodSecurity",
+        "Pods",
+        "Sidecar",
+        "Spread",
+        "Toleration",
+    ),
     "fleet.model.resource": ("Adopt", "Alias", "Options"),
     "fleet.model.placement": ("Rollout", "Where", "where"),
     "fleet.model.stack": ("Collected", "Stack", "stack"),
@@ -75,22 +106,38 @@ __all__ = [
     "S3",
     "TLS",
     "Adopt",
+    "Affinity",
     "Alias",
     "App",
+    "AppMetrics",
     "Backup",
     "Claim",
     "Cluster",
     "Collected",
     "ConfigurationError",
+    "DnsConfig",
+    "DnsOption",
+    "Expose",
     "FleetError",
+    "HostAlias",
     "Manifest",
+    "Network",
+    "NodeMatch",
+    "NodePort",
     "Options",
     "Passwords",
+    "PodMatch",
+    "PodOverrides",
+    "PodSecurity",
+    "Pods",
     "Resources",
     "Restore",
     "Rollout",
     "SecretRef",
+    "Sidecar",
+    "Spread",
     "Stack",
+    "Toleration",
     "Volume",
     "Where",
     "__version__",

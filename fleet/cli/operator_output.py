@@ -111,7 +111,12 @@ def format_states(results: Mapping[str, OperatorState]) -> str:
 
 def _describe_permissions(state: OperatorState) -> list[str]:
     """Return a line per permission that the user gave; the defaults are on the page about the operator."""
-    allowed = {"images": state.allowed.images, "stores": state.allowed.stores, "restores from": state.allowed.restores}
+    allowed = {
+        "images": state.allowed.images,
+        "stores": state.allowed.stores,
+        "restores from": state.allowed.restores,
+        "Services of type": state.allowed.services,
+    }
     return [f"apps may bring {what}: {', '.join(patterns)}" for what, patterns in allowed.items() if patterns]
 
 

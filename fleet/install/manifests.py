@@ -38,6 +38,7 @@ ALLOW = {
     "images": "--allow-image=",
     "stores": "--allow-store=",
     "restores": "--allow-restore=",
+    "services": "--allow-service=",
 }  # by field of Permissions
 
 

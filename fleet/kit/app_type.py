@@ -26,6 +26,8 @@ from fleet.kit.programs import Client
 from fleet.kit.versions import Versions
 from fleet.model.app import App
 from fleet.model.app_settings import Resources
+from fleet.model.network_settings import exposure_of, metrics_of
+from fleet.model.pod_settings import pods_of_app
 
 if TYPE_CHECKING:
     from fleet.kit.adoption.discovery import Discovery
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 A = TypeVar("A", bound=App)
 USER = 65532  # the user of pods for which an image needs no other
+METRICS = "metrics"  # the name of the port at which members say what they measure
 Bootstrap = Literal["together", "seed", "alone", "agent"]
 
 
@@ -196,6 +199,17 @@ _IMPACTS: Mapping[str, Impact] = {
     "config": Impact.RESTART,
     "resources": Impact.RESTART,
     "image": Impact.RESTART,
+    "pods": Impact.RESTART,
+    "network": Impact.RESTART,  # members listen on other addresses
+    "network.cluster_domain": Impact.RELOAD,
+    "metrics": Impact.NONE,
+    "expose": Impact.RELOAD,  # members take a certificate with other names while they run
+    "expose.type": Impact.NONE,
+    "expose.annotations": Impact.NONE,
+    "expose.node_ports": Impact.NONE,
+    "expose.source_ranges": Impact.NONE,
+    "expose.load_balancer_class": Impact.NONE,
+    "expose.traffic_policy": Impact.NONE,
 }
 
 
@@ -259,6 +273,44 @@ class AppType(Driver[A]):
             name = field.removeprefix(f"{self.options}.")
             return next((setting.costs for setting in self.settings if setting.name == name), Impact.RESTART)
         return super().classify(field)
+
+    def sidecar_problems(self, spec: A) -> list[Problem]:
+        """Return what an app says of its sidecars that fleet's own containers forbid."""
+        return [
+            Problem("pods.sidecars", f"{sidecar.name} is what fleet's own container is called", "choose another name")
+            for sidecar in pods_of_app(spec).sidecars
+            if sidecar.name in self.container_names
+        ]
+
+    def exposure_problems(self, spec: A) -> list[Problem]:
+        """Return what an app says of its Service that comes to nothing with this type."""
+        expose, ports = exposure_of(spec), self.client_ports
+        problems = [
+            Problem("expose.node_ports", f"{self.name} has no port {chosen.port!r} for clients", ", ".join(ports))
+            for chosen in expose.node_ports
+            if chosen.port not in ports
+        ]
+        if expose.names and not self.is_encrypted(spec):
+            problems.append(Problem("expose.names", "are for certificates, and the app has none", "leave them out"))
+        if metrics_of(spec).service and self.metrics_port is None:
+            problems.append(Problem("metrics.service", f"{self.name} has no port for metrics", "leave it out"))
+        return problems
+
+    @property
+    def metrics_port(self) -> Port | None:
+        """The port at which members say what they measure."""
+        return next((port for port in self.roles[0].ports if port.name == METRICS), None)
+
+    @property
+    def client_ports(self) -> tuple[str, ...]:
+        """The ports of the Service that is called as the app, by name."""
+        role = self.role(self.services[0].role) if self.services else None
+        return tuple(port.name for port in role.ports if port.used_by == "clients") if role else ()
+
+    @property
+    def container_names(self) -> tuple[str, ...]:
+        """What the containers of members are called, whatever the role."""
+        return tuple(dict.fromkeys(role.container or self.app.kind().lower() for role in self.roles))
 
     def role(self, name: str = "") -> Role[A]:
         """Return a role by its name. Raises KeyError for one that the type does not have."""
@@ -351,7 +403,7 @@ class AppType(Driver[A]):
     # What others set up
 
     def validate(self, spec: A, previous: A | None = None) -> list[Problem]:
-        problems = super().validate(spec, previous)
+        problems = [*super().validate(spec, previous), *self.sidecar_problems(spec), *self.exposure_problems(spec)]
         if spec.adoption is None:
             return problems
         if getattr(getattr(spec, "volume", None), "on_delete", "keep") == "delete":

@@ -91,6 +91,11 @@ def peers_service(app: App, role: str = "") -> str:
     return f"{role_name(app, role)}-peers"
 
 
+def metrics_service(app: App) -> str:
+    """Return the Service by which what members measure is found."""
+    return f"{app.name}-metrics"
+
+
 def host(app: App, pod: str, role: str = "") -> str:
     """Return the name that members and the operator know a member by; no part of it changes with a restart."""
     return f"{pod}.{peers_service(app, role)}.{app.namespace}.svc"

@@ -9,14 +9,17 @@ namespace. Patterns are a shell's: `*` is any number of characters.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
 from fleet.errors import ConfigurationError
 from fleet.kit.driver import Problem
 from fleet.model.app_settings import NFS, S3, Backup, Claim, Restore, Store
+from fleet.model.labels import is_own_service_annotation
+from fleet.model.network_settings import Expose, exposure_of, metrics_of
+from fleet.model.pod_settings import pods_of_app
 
 CLAIMS = ("claim/*",)
 _VOLUME = re.compile(r".+-.+-[0-9]+")  # TEMPLATE-SET-N, as StatefulSets name the claims of their pods
@@ -42,10 +45,16 @@ class Permissions:
     images: tuple[str, ...] = ()  # beside the engine's own
     stores: tuple[str, ...] = ()  # of `place`; claims of the namespace unless given
     restores: tuple[str, ...] = ()  # of namespaces beside the app's own
+    services: tuple[str, ...] = ()  # of types that lead out of the cluster: NodePort, LoadBalancer
 
     @classmethod
     def said(
-        cls, images: Sequence[str], stores: Sequence[str], restores: Sequence[str], before: Permissions
+        cls,
+        images: Sequence[str],
+        stores: Sequence[str],
+        restores: Sequence[str],
+        before: Permissions,
+        services: Sequence[str] = (),
     ) -> Permissions:
         """Return permissions as they were `before` where nothing is said; an empty pattern is the default again.
         ConfigurationError for a place that is none."""
@@ -57,16 +66,14 @@ class Permissions:
                     " with * for any characters",
                     field="--allow-store",
                 )
-        given = zip((images, stores, restores), (before.images, before.stores, before.restores), strict=True)
+        given = zip((images, stores, restores, services), astuple(before), strict=True)
         return cls(*(tuple(one for one in now if one) if now else then for now, then in given))
 
-    def image(self, image: str) -> Problem | None:
+    def image(self, image: str, field: str = "image") -> Problem | None:
         """Say why an image that is not the engine's own is not run."""
         if _fits(image, self.images):
             return None
-        return Problem(
-            "image", f"{image} is none of the images that may be run here", f"{_ASK} --allow-image '{image}'"
-        )
+        return Problem(field, f"{image} is none of the images that may be run here", f"{_ASK} --allow-image '{image}'")
 
     def store(self, field: str, store: Store) -> Problem | None:
         """Say why backups are neither written to a place nor read from it."""
@@ -84,6 +91,15 @@ class Permissions:
             )
         return Problem(field, f"{where} is none of the places that may be used here", f"{_ASK} --allow-store '{where}'")
 
+    def service(self, expose: Expose) -> Problem | None:
+        """Say why an app is not opened to more than its cluster."""
+        if expose.type == "ClusterIP" or _fits(expose.type, self.services):
+            return None
+        opens = "an app is opened to more than the cluster"
+        return Problem(
+            "expose.type", f"{expose.type}: {opens} only where that is allowed", f"{_ASK} --allow-service {expose.type}"
+        )
+
     def problems(self, app: Any, own: Sequence[str]) -> tuple[Problem, ...]:
         """Return all that is not allowed of an app; `own` are the images that need no word: the engine's, and those it
         has."""
@@ -94,8 +110,17 @@ class Permissions:
             self.image(image) if image and image not in own else None,
             self.store("backup.to", backup.to) if backup else None,
             self.store("restore_from.source", restore.source) if restore else None,
+            self.service(exposure_of(app)),
+            *_own_annotations("expose", exposure_of(app).annotations),
+            *_own_annotations("metrics", metrics_of(app).annotations),
+            *(self.image(sidecar.image, "pods.sidecars") for sidecar in pods_of_app(app).sidecars),
         ]
         return tuple(one for one in found if one is not None)
+
+
+def _own_annotations(field: str, names: Iterable[str]) -> Iterator[Problem]:
+    for name in filter(is_own_service_annotation, names):
+        yield Problem(f"{field}.annotations", f"{name} is for fleet or Kubernetes to write", "leave it out")
 
 
 DEFAULT = Permissions()

@@ -91,6 +91,26 @@ class Rule:
         return json_schema
 
 
+@dataclass(frozen=True, slots=True)
+class Forbidden:
+    """A field that Kubernetes has and a model refuses by name, as the API server does by the model's definition."""
+
+    type: str  # as a schema says it
+    message: str
+    hint: str = "leave it out"
+    items: str = "object"  # of an array
+
+    def schema(self) -> dict[str, Any]:
+        """Return what the field may hold, so that a rule and not its type refuses it."""
+        content: dict[str, Any] = {}
+        if self.type == "array":
+            more = {"x-kubernetes-preserve-unknown-fields": True} if self.items == "object" else {}
+            content = {"items": {"type": self.items, **more}, "x-kubernetes-list-type": "atomic"}
+        elif self.type == "object":
+            content = {"x-kubernetes-preserve-unknown-fields": True}
+        return {"type": self.type, "description": f"Refused: it {self.message}.", **content}
+
+
 IMMUTABLE = Rule(
     cel="self == oldSelf",
     message="cannot be changed once the app exists",
@@ -145,7 +165,23 @@ class Model(BaseModel, frozen=True):
         allow_inf_nan=False,
     )
 
-    rules: ClassVar[tuple[Rule, ...]] = ()  # about several fields at once
+    rules: ClassVar[tuple[Rule, ...]] = ()  # about several fields at once, beside those of the classes it derives from
+    # What Kubernetes has at this place, and nobody may say here: with the reason, instead of "no such field".
+    forbidden: ClassVar[Mapping[str, Forbidden]] = {}
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """Add the rules of every class that this one derives from: those of a mixin cannot be forgotten."""
+        inherited = (rule for base in reversed(cls.__mro__[1:]) for rule in vars(base).get("rules", ()))
+        cls.rules = tuple(dict.fromkeys((*inherited, *vars(cls).get("rules", ()))))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuses_what_is_forbidden(cls, data: Any) -> Any:
+        for name in data if cls.forbidden and isinstance(data, Mapping) else ():
+            if (known := cls.forbidden.get(to_camel(str(name)))) is not None:
+                raise invalid_value(known.message, known.hint, to_camel(str(name)))
+        return data
 
     if not TYPE_CHECKING:  # the type checker's signature is made from the fields
 

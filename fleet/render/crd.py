@@ -16,6 +16,7 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.fields import FieldInfo
 
 from fleet.apps.registry import drivers
+from fleet.kit.app_type import AppType
 from fleet.kit.driver import Driver
 from fleet.kit.operations.operation import RESOURCE as OPERATIONS
 from fleet.kit.operations.operation import OperationSpec, OperationStatus
@@ -51,6 +52,9 @@ def model_schema(model: type[BaseModel], *, leave_out: frozenset[str] = frozense
         if IMMUTABLE in field.metadata and field.default is None:  # its own rule does not see it come or go
             comes_or_goes = f"has(self.{alias}) == has(oldSelf.{alias})"
             rules.append({"rule": comes_or_goes, "message": f"{alias} {IMMUTABLE.message}"})
+    for name, forbidden in getattr(model, "forbidden", {}).items():
+        properties[name] = forbidden.schema()
+        rules.append({"rule": f"!has(self.{name})", "message": forbidden.message, "fieldPath": f".{name}"})
     return {
         "type": "object",
         "description": inspect.cleandoc(model.__doc__ or ""),
@@ -83,10 +87,10 @@ def _type_schema(annotation: Any, metadata: Sequence[Any] = ()) -> Schema:
     if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
         return _add_rules(model_schema(annotation), metadata)
     if origin is not None and inspect.isclass(origin) and issubclass(origin, Mapping):
-        return _map_schema(annotation, metadata)
+        return _add_rules(_map_schema(annotation, metadata), metadata)
     if origin is not None and inspect.isclass(origin) and issubclass(origin, Sequence):
         (item,) = get_args(annotation)[:1]
-        return _list_schema(item, metadata)
+        return _add_rules(_list_schema(item, metadata), metadata)
     leaf = TypeAdapter(Annotated[annotation, *metadata] if metadata else annotation).json_schema()
     return {key: leaf[key] for key in _LEAF if key in leaf}
 
@@ -111,6 +115,8 @@ def _unwrap_annotation(annotation: Any, metadata: Sequence[Any]) -> tuple[Any, l
 def _list_schema(item: Any, metadata: Sequence[Any]) -> Schema:
     list_schema: Schema = {"type": "array", "items": _type_schema(item), "x-kubernetes-list-type": "atomic"}
     for mark in metadata:
+        if hasattr(mark, "max_length"):
+            list_schema["maxItems"] = mark.max_length
         if isinstance(mark, KeyedBy):
             list_schema |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [mark.key]}
     return list_schema
@@ -260,8 +266,48 @@ def _root_schema(driver: Driver[Any]) -> dict[str, Any]:
             "spec": spec,
             "status": status,
         },
-        VALIDATIONS: [_NAME_RULE],
+        VALIDATIONS: [_NAME_RULE, *_container_rules(driver), *_exposure_rules(driver), *_metrics_rules(driver)],
     }
+
+
+def _exposure_rules(driver: Driver[Any]) -> Iterator[dict[str, str]]:
+    """Yield what an app may say of its Service that depends on its type: its ports, and names for certificates."""
+    if not isinstance(driver, AppType) or "expose" not in driver.app.model_fields:
+        return
+    expose, ports = "self.spec.expose", list(driver.client_ports)
+    yield {
+        "rule": f"!has({expose}) || !has({expose}.nodePorts) || {expose}.nodePorts.all(one, one.port in {ports})",
+        "message": f"the ports for clients are {', '.join(ports)}",
+        "fieldPath": ".spec.expose.nodePorts",
+    }
+    encrypted = "self.spec.tls.enabled" if driver.tls is not None and "tls" in driver.app.model_fields else "false"
+    yield {
+        "rule": f"!has({expose}) || !has({expose}.names) || size({expose}.names) == 0 || {encrypted}",
+        "message": "are for certificates, and the app has none",
+        "fieldPath": ".spec.expose.names",
+    }
+
+
+def _metrics_rules(driver: Driver[Any]) -> Iterator[dict[str, str]]:
+    """Yield that there is no Service of metrics for a type whose members have no port for them."""
+    if isinstance(driver, AppType) and "metrics" in driver.app.model_fields and driver.metrics_port is None:
+        yield {
+            "rule": "!has(self.spec.metrics) || !self.spec.metrics.service",
+            "message": f"{driver.name} has no port for metrics",
+            "fieldPath": ".spec.metrics.service",
+        }
+
+
+def _container_rules(driver: Driver[Any]) -> Iterator[dict[str, str]]:
+    """Yield that no container beside members has the name of fleet's own, which each type says for itself."""
+    if isinstance(driver, AppType) and "pods" in driver.app.model_fields:
+        own = list(driver.container_names)
+        sidecars = "self.spec.pods.sidecars"
+        yield {
+            "rule": f"!has(self.spec.pods) || !has({sidecars}) || {sidecars}.all(one, !(one.name in {own}))",
+            "message": f"{', '.join(own)}: what fleet's own containers are called",
+            "fieldPath": ".spec.pods.sidecars",
+        }
 
 
 def _without_adoption(rules: Sequence[dict[str, str]], kind: str) -> Iterator[dict[str, str]]:

@@ -58,6 +58,9 @@ def check() -> None:
 @click.option(
     "--allow-restore", "allow_restores", multiple=True, metavar="PATTERN", help="Namespaces whose backups others take."
 )
+@click.option(
+    "--allow-service", "allow_services", multiple=True, metavar="TYPE", help="Services that open apps to others."
+)
 @click.option("--operator-image", default="", envvar="FLEET_OPERATOR_IMAGE", help="Our own image, for Jobs.")
 @click.option("--lease/--no-lease", default=True, help="Stand by while another process leads.")
 @click.option("--lease-seconds", default=15.0, show_default=True, help="After so long a silence another may lead.")
@@ -72,6 +75,7 @@ def run(  # noqa: PLR0917 - click gives them by name
     allow_images: tuple[str, ...],
     allow_stores: tuple[str, ...],
     allow_restores: tuple[str, ...],
+    allow_services: tuple[str, ...],
     operator_image: str,
     lease: bool,
     lease_seconds: float,
@@ -93,7 +97,7 @@ def run(  # noqa: PLR0917 - click gives them by name
     pairs = (image.partition("=") for image in images)
     program = operator(
         {NAME: operator_image, **{engine: image for engine, _, image in pairs}},
-        permissions=Permissions(allow_images, allow_stores, allow_restores),
+        permissions=Permissions(allow_images, allow_stores, allow_restores, allow_services),
         namespace=namespace,
         lease=Lease(lease_namespace, NAME, seconds=lease_seconds) if lease else None,
         metrics=metrics,

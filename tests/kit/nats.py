@@ -11,9 +11,9 @@ from fleet.kit.app_type import AppType, DataVolume, Port, Ready, Remedy, Role, S
 from fleet.kit.driver import Impact
 from fleet.kit.members import MemberRecord
 from fleet.kit.versions import Versions, known_version
-from fleet.model.app import App
 from fleet.model.app_settings import Resources, Volume
 from fleet.model.base import FrozenMap
+from fleet.model.network_settings import Measured
 from fleet.model.types import Quantity, Version
 
 VERSIONS = Versions(
@@ -21,7 +21,7 @@ VERSIONS = Versions(
 )
 
 
-class Nats(App, frozen=True):
+class Nats(Measured, frozen=True):
     """A NATS server with JetStream."""
 
     version: Annotated[Version, known_version("NATS", VERSIONS)]

@@ -11,12 +11,12 @@ from fleet.kit.credentials.users import User
 from fleet.kit.driver import Impact
 from fleet.kit.members import MemberRecord
 from fleet.kit.versions import Versions
-from fleet.model.app import App
 from fleet.model.app_settings import TLS, Resources
+from fleet.model.network_settings import Measured
 from fleet.model.types import Quantity, Version
 
 
-class Pair(App, frozen=True):
+class Pair(Measured, frozen=True):
     """Nodes, and watchers that agree on which of them takes writes."""
 
     version: Version

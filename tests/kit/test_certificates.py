@@ -15,7 +15,7 @@ from fleet.kit.credentials.certificates import (
     Leaf,
     Pair,
     client_context,
-    expires,
+    lifetime_of,
     overlap,
     trusts,
 )
@@ -66,7 +66,7 @@ def test_a_leaf_is_due_after_two_thirds_of_its_life_and_not_before() -> None:
     authority = Authority.new("registry", now=NOW)
     leaf = replace(SERVER, lifetime=timedelta(days=90))
     pair = authority.issue(leaf, now=NOW)
-    assert expires(pair.cert_pem) == NOW + timedelta(days=90)
+    assert lifetime_of(pair.cert_pem)[1] == NOW + timedelta(days=90)
     assert not authority.due(pair, leaf, NOW)
     assert not authority.due(pair, leaf, NOW + timedelta(days=59, hours=23))
     assert authority.why_renew(pair, leaf, NOW + timedelta(days=60)) == "it expires at 2031-07-30 12:00 UTC"
@@ -108,7 +108,7 @@ def test_a_leaf_is_due_when_another_authority_signed_it_or_it_is_damaged() -> No
 
 def test_a_leaf_never_outlives_its_authority_which_is_replaced_in_time() -> None:
     authority = Authority.new("registry", now=NOW, lifetime=timedelta(days=300))
-    assert expires(authority.issue(SERVER, now=NOW).cert_pem) == authority.expires
+    assert lifetime_of(authority.issue(SERVER, now=NOW).cert_pem)[1] == authority.expires
     assert not authority.aged(NOW + timedelta(days=199))
     assert authority.aged(NOW + timedelta(days=200))
 

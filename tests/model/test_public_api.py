@@ -26,6 +26,8 @@ PUBLIC = [
         "TLS",
         "Volume",
     ),
+    *("Affinity", "DnsConfig", "DnsOption", "Expose", "HostAlias", "NodeMatch", "NodePort", "PodMatch", "PodOverrides"),
+    *("AppMetrics", "Network", "PodSecurity", "Pods", "Sidecar", "Spread", "Toleration"),
     *("Where", "__version__", "export", "manifests", "output", "stack", "where"),
 ]
 

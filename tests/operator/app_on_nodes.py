@@ -85,6 +85,7 @@ class Operator:
             f"--operator-image={OPERATOR_IMAGE}",
             f"--image={self.engine.name}={self.engine.image}",
             "--allow-image=*",
+            "--allow-service=*",
             *self.options,
         ]
         with self.log.open("ab") as log:
@@ -349,6 +350,10 @@ class App:
         """That a member shows to clients."""
         address = self.pods()[pod]["status"]["podIP"]
         return ssl.get_server_certificate((address, self.engine.port), timeout=5).encode()
+
+    def writer_to(self, places: list[MemberAddress], **options: Any) -> Writer:
+        """A writer of clients that know the app by other addresses than members have."""
+        return Writer(self.engine.traffic, lambda: places, self.tls(), **options)
 
     def writer(self, **options: Any) -> Writer:
         api = api_of(self.cluster)

@@ -30,6 +30,21 @@ from fleet.git import status_records
 from fleet.kit import members
 from fleet.kit.workload import pods
 from fleet.kit.workload.files import members_map
+from fleet.model.network_settings import AppMetrics, Expose, Network, NodePort
+from fleet.model.pod_settings import (
+    Affinity,
+    DnsConfig,
+    DnsOption,
+    HostAlias,
+    NodeMatch,
+    PodMatch,
+    PodOverrides,
+    Pods,
+    PodSecurity,
+    Sidecar,
+    Spread,
+    Toleration,
+)
 from fleet.objects.desired import Key, Object
 from fleet.objects.normalise import applied_hash
 from fleet.plan import plan
@@ -62,6 +77,7 @@ def files() -> dict[str, bytes]:
         "layout.json": _json(write_layout(LAYOUT)),
         "etcd.json": _json(_etcd()),
         "etcd-marks.json": _json(dict(_marks())),
+        "etcd-fields.json": _json(dict(_fields())),
         **{
             f"bundle-{name.replace('/', '-')}": content
             for name, content in storage.encode_bundle(bundle(evaluation)).items()
@@ -191,6 +207,82 @@ def _marks() -> Iterator[tuple[str, str]]:
         spec = f"{version} {count} {'tls' if encrypted else 'plain'} {resources.cpu or '-'} {size}"
         spec += f" {config.quota or '-'} {roll or '-'}"
         yield spec, hashlib.sha256(json.dumps(objects, sort_keys=True, default=list).encode()).hexdigest()[:20]
+
+
+def _fields() -> Iterator[tuple[str, Any]]:
+    """Yield what is made for an etcd that says more of its pods, field by field."""
+    said: dict[str, dict[str, Any]] = {
+        "placed": {
+            "pods": Pods(
+                node_selector={"disk": "ssd"},
+                tolerations=[Toleration("dedicated", value="databases", effect="NoExecute", seconds=60)],
+                affinity=Affinity(
+                    nodes=[NodeMatch("disk", ["ssd"])],
+                    preferred_nodes=[NodeMatch("rack", ["a"])],
+                    near=[PodMatch({"app": "shop"})],
+                    apart=[PodMatch({"app": "batch"}, required=True)],
+                ),
+                spread=[Spread(required=True), Spread("rack", max_skew=2)],
+                priority_class="databases",
+                pull_secrets=["registry"],
+            )
+        },
+        "labelled": {"pods": Pods(labels={"team": "shop"}, annotations={"prometheus.io/scrape": "true"})},
+        "accompanied": {
+            "pods": Pods(
+                sidecars=[
+                    Sidecar(
+                        "shipper",
+                        image="shipper:1",
+                        command=["ship"],
+                        arguments=["--all"],
+                        env={"LEVEL": "info"},
+                        scratch=["/tmp"],
+                        connection="/etc/app",
+                    )
+                ]
+            )
+        },
+        "networked": {
+            "network": Network(
+                ip_family_policy="PreferDualStack", ip_families=["IPv6", "IPv4"], cluster_domain="corp.example"
+            )
+        },
+        "measured": {"metrics": AppMetrics(service=True, annotations={"prometheus.io/scrape": "true"})},
+        "exposed": {
+            "expose": Expose(
+                type="LoadBalancer",
+                annotations={"service.beta.kubernetes.io/aws-load-balancer-internal": "true"},
+                node_ports=[NodePort(30379)],
+                names=["db.example.com"],
+                source_ranges=["192.0.2.0/24"],
+                load_balancer_class="example.com/internal",
+                traffic_policy="Local",
+            )
+        },
+        "overridden": {
+            "pods": Pods(
+                overrides=PodOverrides(
+                    dns_policy="None",
+                    dns_config=DnsConfig(nameservers=["10.0.0.10"], options=[DnsOption("ndots", "2")]),
+                    host_aliases=[HostAlias("10.0.0.7", ["nas"])],
+                    runtime_class_name="sandboxed",
+                    scheduler_name="packer",
+                    termination_grace_period_seconds=120,
+                    security_context=PodSecurity(run_as_user=1000, fs_group_change_policy="OnRootMismatch"),
+                )
+            )
+        },
+    }
+    for name, fields in said.items():
+        app = Etcd("db", namespace="orders", version="3.5", storage="2Gi", **fields)
+        yield (
+            name,
+            {
+                "around": pods.surroundings(DRIVER, app),
+                "set": pods.stateful_set(DRIVER, app, pods.pod_template(DRIVER, app, "etcd:v3.5.21"), replicas=3),
+            },
+        )
 
 
 def _objects(evaluation: Evaluation) -> Iterator[Object]:

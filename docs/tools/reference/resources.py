@@ -35,6 +35,8 @@ def custom_resources() -> str:
 
 def _schema_rows(schema: dict[str, Any], prefix: str) -> Iterator[str]:
     for name, field in schema.get("properties", {}).items():
+        if field.get("description", "").startswith("Refused: "):
+            continue  # it is there for its rule alone
         path = f"{prefix}{name}"
         kind = field.get("type", "any")
         if "enum" in field:

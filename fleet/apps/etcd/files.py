@@ -65,7 +65,7 @@ def quota(app: Etcd) -> int:
 
 
 def _listen(port: int) -> Callable[[Etcd], str]:
-    return lambda app: f"{names.scheme(app)}://0.0.0.0:{port}"
+    return lambda app: f"{names.scheme(app)}://{names.any_address(app)}:{port}"
 
 
 def _tls(what: str) -> Callable[[Etcd], dict[str, Any] | None]:
@@ -83,7 +83,7 @@ SETTINGS: tuple[Setting[Etcd], ...] = (
     Setting("data-dir", lambda app: f"{names.MOUNT}/{DATA}"),
     Setting("listen-peer-urls", _listen(names.PEER)),
     Setting("listen-client-urls", _listen(names.CLIENT)),
-    Setting("listen-metrics-urls", lambda app: f"http://0.0.0.0:{names.METRICS}"),
+    Setting("listen-metrics-urls", lambda app: f"http://{names.any_address(app)}:{names.METRICS}"),
     Setting("initial-cluster-token", names.token),
     Setting("enable-grpc-gateway", lambda app: True),  # off in 3.4 unless said, when there is a file
     Setting("logger", lambda app: "zap"),

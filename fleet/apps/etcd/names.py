@@ -16,6 +16,7 @@ from fleet.kit.adoption.encryption import both_ways
 from fleet.kit.credentials.server_names import list_adopted_names, list_server_names
 from fleet.kit.names import LAYOUT, pod
 from fleet.model.app import Connection
+from fleet.model.network_settings import network_of
 
 CLIENT, PEER, METRICS = 2379, 2380, 2381
 MOUNT = "/var/lib/etcd"
@@ -61,6 +62,11 @@ def scheme(app: Etcd) -> str:
 def connection(app: Etcd) -> Connection:
     """Return the connection as clients can have it now."""
     return replace(app.connection, scheme=scheme(app))
+
+
+def any_address(app: Etcd) -> str:
+    """Return the address on which members listen to all that come: of IPv6 as well, where there may be any."""
+    return "[::]" if network_of(app).has_ipv6 else "0.0.0.0"  # noqa: S104 - pods have a network of their own
 
 
 def peer_url(app: Etcd, pod: str) -> str:

@@ -9,7 +9,6 @@ from pydantic import Field
 from fleet.apps.etcd.config import EtcdConfig
 from fleet.apps.etcd.versions import VERSIONS
 from fleet.kit.versions import known_version
-from fleet.model.app import App
 from fleet.model.app_settings import (
     ENCRYPTION_STAYS,
     ODD,
@@ -22,6 +21,7 @@ from fleet.model.app_settings import (
     Volume,
 )
 from fleet.model.base import OF_NEW_APPS, Rule
+from fleet.model.network_settings import Measured
 from fleet.model.types import Quantity, Version, amount
 
 KNOWN_VERSION = known_version("etcd", VERSIONS)
@@ -47,7 +47,7 @@ QUOTA_FITS = Rule(
 )
 
 
-class Etcd(App, frozen=True):
+class Etcd(Measured, frozen=True):
     """An etcd cluster."""
 
     version: Annotated[Version, KNOWN_VERSION]
@@ -74,7 +74,7 @@ class Etcd(App, frozen=True):
     """If a majority is lost for good, let the operator go on from the member that knows most. Writes may be lost."""
 
     port: ClassVar[int] = 2379
-    rules: ClassVar[tuple[Rule, ...]] = (*App.rules, STARTS_ONCE, ENCRYPTION_STAYS, ROOM, QUOTA_FITS)
+    rules: ClassVar[tuple[Rule, ...]] = (STARTS_ONCE, ENCRYPTION_STAYS, ROOM, QUOTA_FITS)
 
     def _scheme(self) -> str:
         return "https" if self.tls.enabled else "http"

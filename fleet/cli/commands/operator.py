@@ -80,6 +80,13 @@ def operator() -> None:
     help="Namespaces whose backups apps of others may start from.",
 )
 @click.option(
+    "--allow-service",
+    "allow_services",
+    multiple=True,
+    metavar="TYPE",
+    help="Services that open apps to more than their cluster: NodePort, LoadBalancer. May be repeated.",
+)
+@click.option(
     "--replicas", type=click.IntRange(1, 5), help="One leads, the others stand by. [default: as installed, or 1]"
 )
 @take_over_option
@@ -97,6 +104,7 @@ def install(
     allow_images: Sequence[str],
     allow_stores: Sequence[str],
     allow_restores: Sequence[str],
+    allow_services: Sequence[str],
     replicas: int | None,
     take_over: bool,
     dry_run: bool,
@@ -118,7 +126,7 @@ def install(
     from fleet.kit.permissions import Permissions
 
     def change_permissions(before: Permissions) -> Permissions:
-        return Permissions.said(allow_images, allow_stores, allow_restores, before)
+        return Permissions.said(allow_images, allow_stores, allow_restores, before, allow_services)
 
     engines, permissions = _parse_engine_images(engine_images), change_permissions(Permissions())
     if dry_run and image:

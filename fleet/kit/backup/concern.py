@@ -22,6 +22,8 @@ A = TypeVar("A", bound=App)
 OPERATOR = "fleet-operator"  # among the images: the operator's own, for Jobs
 Conditions = tuple[tuple[str, str, str, str], ...]
 
+BESIDE = ("pods", "expose", "metrics")  # fields that no backup depends on
+
 
 def schedule_backups(plan: BackupPlan[A], observation: Observation[A], answers: Answers[A]) -> list[Object]:
     """Return the CronJobs of an app whose members have met; none where git wants none, or may not have it."""
@@ -29,7 +31,7 @@ def schedule_backups(plan: BackupPlan[A], observation: Observation[A], answers: 
     backup = getattr(app, "backup", None)
     if backup is None or ledger is None or not ledger.identity or version is None:
         return []
-    if observation.barred:
+    if any(problem.field.partition(".")[0] not in BESIDE for problem in observation.barred):
         return []
     tools = {
         "image": answers.image(observation, app),

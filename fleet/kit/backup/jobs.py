@@ -11,6 +11,8 @@ from typing import Any, Literal
 from fleet.kit import names
 from fleet.kit.backup.plan import A, BackupPlan
 from fleet.kit.programs import EngineCommand
+from fleet.kit.workload.pod_settings import place_job
+from fleet.model.pod_settings import pods_of_app
 
 Manifest = dict[str, Any]
 TASK = "fleet.dev/task"  # the label that says what a Job is for
@@ -120,6 +122,7 @@ def job_spec(
         "initContainers": list(first),
         "containers": [last],
         "volumes": list(volumes),
+        **place_job(pods_of_app(app)),
     }
     if beside:
         pod = {"matchLabels": {"statefulset.kubernetes.io/pod-name": beside}}

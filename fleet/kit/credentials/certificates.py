@@ -175,9 +175,10 @@ class Authority:
         return True
 
 
-def expires(cert_pem: bytes) -> datetime:
-    """Return when the first certificate of `cert_pem` ends."""
-    return x509.load_pem_x509_certificate(cert_pem).not_valid_after_utc
+def lifetime_of(cert_pem: bytes) -> tuple[datetime, datetime]:
+    """Return when the first certificate of `cert_pem` begins and ends. ValueError for text that has none."""
+    certificate = x509.load_pem_x509_certificate(cert_pem)
+    return certificate.not_valid_before_utc, certificate.not_valid_after_utc
 
 
 def overlap(*bundles: bytes, now: datetime | None = None) -> bytes:

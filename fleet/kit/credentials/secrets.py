@@ -15,11 +15,12 @@ from typing import Generic, TypeVar
 
 from fleet.kit.credentials.authorities import AT_ONCE, SPREADING, Authorities, Signer, read_signer, trusted_sets
 from fleet.kit.credentials.certificates import Leaf, Pair
-from fleet.kit.credentials.tls import DeclaredAuthority, DeclaredCertificate, Tls
+from fleet.kit.credentials.tls import CLIENTS, DeclaredAuthority, DeclaredCertificate, Tls
 from fleet.kit.observe.world import Data, Object, World
 from fleet.kit.step import Decision, blocked
 from fleet.model.app import App
 from fleet.model.app_settings import LONGEST_LIFE, SHORTEST_LIFE, TLS
+from fleet.model.network_settings import exposure_of, is_address
 from fleet.times import seconds
 
 A = TypeVar("A", bound=App)
@@ -96,10 +97,11 @@ class Certificates(Generic[A]):
         authorities = self._advanced(now, life)
         found = {self.authority_secret: authorities.write()}
         for certificate in self.tls.certificates:
+            dns, ips = self._outside(certificate)
             leaf = Leaf(
                 certificate.common_name(self.app),
-                certificate.dns(self.app),
-                certificate.ips,
+                tuple(dict.fromkeys((*certificate.dns(self.app), *dns))),
+                tuple(dict.fromkeys((*certificate.ips, *ips))),
                 server=certificate.server,
                 client=certificate.client,
                 lifetime=life,
@@ -115,6 +117,11 @@ class Certificates(Generic[A]):
             leaf = Leaf("client", client=True, lifetime=life)
             found[self.connection_secret] = self._leaf(self.connection_secret, signer, leaf, now)
         return found
+
+    def _outside(self, certificate: DeclaredCertificate[A]) -> tuple[list[str], list[str]]:
+        """Return names and addresses by which clients outside reach what shows a certificate, as the app says."""
+        given = exposure_of(self.app).names if certificate.server and certificate.authority == CLIENTS else ()
+        return [name for name in given if not is_address(name)], [name for name in given if is_address(name)]
 
     def _advanced(self, now: datetime.datetime, life: timedelta) -> Authorities:
         name, word = f"{self.app.namespace}/{self.app.name}", self.settings.authority

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fleet.model.app import App
+from fleet.model.network_settings import network_of
 
 
 def list_server_names(app: App, hosts: Sequence[str]) -> tuple[str, ...]:
     """Return the names of an app that fleet made: its Service's, and each member's own, which are `hosts`."""
     service = f"{app.name}.{app.namespace}.svc"
-    return (service, f"{service}.cluster.local", f"{app.name}.{app.namespace}", app.name, "localhost", *hosts)
+    full = f"{service}.{network_of(app).cluster_domain}"
+    return (service, full, f"{app.name}.{app.namespace}", app.name, "localhost", *hosts)
 
 
 def list_adopted_names(app: App, hosts: Sequence[str], pods: Sequence[str], headless: str) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from fleet.kit.workload import pods
 from fleet.kit.workload.files import members_map, revisions_in_use
 from fleet.kit.workload.roll import StopObjection
 from fleet.model.app import ROLL, App
+from fleet.model.network_settings import metrics_of
 from fleet.model.types import release
 from fleet.text import count_noun
 
@@ -147,7 +148,9 @@ class Answers(Generic[A]):
         asked = {role.name for role in self.app_type.roles_of(observation.app)}
         gone = {role.name for role in self.app_type.roles if role.name} - asked
         around = [*observation.world.all("Service"), *observation.world.all("PodDisruptionBudget")]
-        return [found for found in around if _component_of(found) in gone]
+        own = names.metrics_service(observation.app)
+        unasked = [] if metrics_of(observation.app).service else [observation.world.get("Service", own)]
+        return [*(found for found in around if _component_of(found) in gone), *(one for one in unasked if one)]
 
     def restore(self, observation: Observation[A], ledger: Ledger, template: Object) -> Decision | None:
         """Return the next step of putting a backup in place before a member starts; None if there is none."""

@@ -16,6 +16,7 @@ from fleet.kit.adoption.convergence import Pending, conditions
 from fleet.kit.adoption.takeover import PlacedApp, list_sets, place_app
 from fleet.kit.app_type import AppType
 from fleet.kit.credentials.declared import certificates_of, list_keys, make_secrets
+from fleet.kit.credentials.expiry import Expiry, describe_overdue, list_conditions, list_expiries
 from fleet.kit.decide.credentials import describe_users, refuse_lost_authority
 from fleet.kit.decide.health import describe
 from fleet.kit.decide.settings import describe_settings
@@ -82,9 +83,21 @@ class AppEngine(Generic[A]):
         """Return what must stand around members. Around members that others set up stands what they made already: they
         get Secrets alone, once taken."""
         if app.adoption is None:
-            return [*pods.surroundings(self.app_type, app), *self.secrets(app, world, now)]
+            return [*self.around(app, world), *self.secrets(app, world, now)]
         placed = self.place(app, world)
         return self.secrets(placed.app, world, now) if placed.taken else []
+
+    def around(self, app: A, world: World) -> list[Object]:
+        """Return Services and budgets.
+
+        A Service that the operator's owner does not allow stays as it is, or is made for the cluster alone.
+        """
+        fields = {problem.field.partition(".")[0] for problem in self._permissions.problems(app, ())}
+        refused = fields & {"expose", "metrics"}
+        made = pods.surroundings(self.app_type, app.model_copy(update=dict.fromkeys(refused)) if refused else app)
+        if "expose" in refused and world.get("Service", app.name) is not None:
+            made = [found for found in made if (found["kind"], found["metadata"]["name"]) != ("Service", app.name)]
+        return made
 
     def secrets(self, app: A, world: World, now: datetime.datetime) -> list[Object]:
         """Return the app's Secrets: passwords of users, certificates, and what clients are given."""
@@ -155,7 +168,9 @@ class AppEngine(Generic[A]):
         image = getattr(observation.app, "image", None)
         own = {image} if image and self.app_type.version_in(image, self.images) is not None else set()
         barred = self._permissions.problems(observation.app, [*own, *images_of(observation)])
-        return replace(observation, barred=barred, origins=self._permissions.restores)
+        found = pods.list_escalations_of(self.app_type, observation.app)
+        nothing = self.app_type.exposure_problems(observation.app)
+        return replace(observation, barred=(*barred, *found, *nothing), origins=self._permissions.restores)
 
     # Decisions
 
@@ -166,7 +181,8 @@ class AppEngine(Generic[A]):
             for concern, further in self.role_concerns(role).items():
                 looks[concern] = (*looks.get(concern, ()), *further)
         looks[Concern.OPERATIONS] = (lambda: operate(observation, self.answers(observation)),)
-        if not (problems := observation.barred_fields("image")):
+        problems = [problem for problem in observation.barred if problem.field.partition(".")[0] in ("image", "pods")]
+        if not problems:
             return looks
         refused = blocked("NotAllowed", "; ".join(map(str, problems)))
         if observation.stateful_set is None or observation.ledger is None or not observation.ledger.identity:
@@ -187,6 +203,10 @@ class AppEngine(Generic[A]):
     def at_rest(self, observation: Observation[A]) -> Decision:
         """Return what is said of an app with nothing to do."""
         answers = self.answers(observation)
+        if refused := [one for one in observation.barred if one.field.partition(".")[0] in ("expose", "metrics")]:
+            return Decision(State.BLOCKED, "NotAllowed", "; ".join(map(str, refused)), (), SETTLED_SECONDS)
+        if overdue := describe_overdue(self.expiries(observation), observation.world.now):
+            return Decision(State.DEGRADED, "CertificatesOverdue", overdue, (), SETTLED_SECONDS)
         if observation.role.quorum == "majority" and "lead" in answers.acts and observation.leader is None:
             # One led when the others were asked, and had handed over when it was asked itself.
             return Decision(State.PROGRESSING, "Electing", "no member says that it leads: it changes now", (), 1.0)
@@ -233,9 +253,19 @@ class AppEngine(Generic[A]):
                 ),
                 *describe_users(observation, answers),
                 *describe_settings(observation, answers),
+                *list_conditions(self.expiries(observation), observation.world.now),
                 *_rolled(observation),
             ),
         )
+
+    def expiries(self, observation: Observation[A]) -> list[Expiry]:
+        """Return when the certificates of an encrypted app end, those of its members and the one for clients."""
+        app, declared = observation.app, self.app_type.tls
+        if declared is None or not self.app_type.is_encrypted(app):
+            return []
+        own = [names.secret(app, certificate.name) for certificate in declared.certificates]
+        are_ours = app.adoption is None or any(observation.world.get("Secret", name) for name in own)
+        return list_expiries(observation.world, [*own, names.secret(app, "connection")], are_ours=are_ours)
 
     def last_backup(self, observation: Observation[A], known: LastBackup | None) -> LastBackup | None:
         """Return the newest backup: `known` is that of the status."""

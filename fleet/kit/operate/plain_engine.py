@@ -16,7 +16,7 @@ from fleet.kit.observe.observation import Observation
 from fleet.kit.operate.app_engine import AppEngine
 from fleet.kit.operate.engine import Engine
 from fleet.kit.permissions import DEFAULT, Permissions
-from fleet.kit.step import Decision
+from fleet.kit.step import Decision, State
 from fleet.kit.workload.roll import StopObjection
 from fleet.model.app import App
 from fleet.text import count_noun
@@ -60,13 +60,16 @@ class PlainEngine(AppEngine[A]):
         return PlainAnswers(self.app_type, self.images)
 
     def at_rest(self, observation: Observation[A]) -> Decision:
+        decision = super().at_rest(observation)
+        if decision.state is not State.OK:
+            return decision
         ready = ", ".join(
             count_noun(len(role.pods), role.role.name or "member") for role in observation.roles if role.role.count
         )
         version = self.answers(observation).running_version(observation)
         verb = "is" if sum(len(role.pods) for role in observation.roles) == 1 else "are"
         text = f"{ready} of {self.app_type.name}{f' {version}' if version else ''} {verb} ready"
-        return replace(super().at_rest(observation), message=text)
+        return replace(decision, message=text)
 
 
 def make_engine(

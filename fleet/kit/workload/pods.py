@@ -15,21 +15,21 @@ from fleet.kit import names
 from fleet.kit.app_type import AppService, AppType, DataVolume, Port, Ready, Role
 from fleet.kit.credentials.tls import TRUST
 from fleet.kit.credentials.users import secret_name
+from fleet.kit.driver import Problem
+from fleet.kit.workload.escalation import list_escalations
 from fleet.kit.workload.files import file_name, revision
+from fleet.kit.workload.pod_settings import UNPRIVILEGED, arrange
 from fleet.kit.workload.template import hashed
 from fleet.model.app import ROLL, App
 from fleet.model.app_settings import Resources
+from fleet.model.network_settings import Expose, exposure_of, metrics_of, network_of
+from fleet.model.pod_settings import Pods, pods_of_app
 
 A = TypeVar("A", bound=App)
 Manifest = dict[str, Any]
 _POD_NAME = {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
 _PASSWORD = re.compile(r"\{password:([^{}]+)\}")
 _FILES = "members"  # the volume with the configuration files
-_LOCKED = {
-    "allowPrivilegeEscalation": False,
-    "readOnlyRootFilesystem": True,
-    "capabilities": {"drop": ["ALL"]},
-}
 
 
 def surroundings(app_type: AppType[A], app: A) -> list[Manifest]:
@@ -37,7 +37,12 @@ def surroundings(app_type: AppType[A], app: A) -> list[Manifest]:
     roles = {role.name: role for role in app_type.roles_of(app)}
     return [
         *(_peers_service(app, role) for role in roles.values()),
-        *(_service(app, roles[service.role], service) for service in app_type.services if service.role in roles),
+        *(
+            _service(app_type, app, roles[service.role], service)
+            for service in app_type.services
+            if service.role in roles
+        ),
+        *_metrics_services(app_type, app),
         *(_budget(app, role) for role in roles.values()),
     ]
 
@@ -52,24 +57,68 @@ def _peers_service(app: App, role: Role[Any]) -> Manifest:
             "clusterIP": "None",
             "publishNotReadyAddresses": True,  # members must find each other before any is ready
             "selector": names.selector(app, role.name),
+            **_families(app),
             "ports": list(map(_service_port, ports)),
         },
     }
 
 
-def _service(app: App, role: Role[Any], service: AppService) -> Manifest:
+def _families(app: App) -> Manifest:
+    network = network_of(app)
+    policy = {"ipFamilyPolicy": network.ip_family_policy} if network.ip_family_policy else {}
+    return {**policy, **({"ipFamilies": list(network.ip_families)} if network.ip_families else {})}
+
+
+def _metrics_services(app_type: AppType[A], app: A) -> list[Manifest]:
+    """Return the Service by which what members measure is found, if the app asks for one: it leads to each of them,
+    whether clients are served or not.
+    """
+    if not metrics_of(app).service or (port := app_type.metrics_port) is None:
+        return []
+    annotations = dict(metrics_of(app).annotations)
+    own = names.metadata(app, names.metrics_service(app))
+    own |= {"annotations": annotations} if annotations else {}
+    spec: Manifest = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": names.selector(app)}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": own,
+            "spec": {**spec, **_families(app), "ports": [_service_port(port)]},
+        }
+    ]
+
+
+def _service(app_type: AppType[Any], app: App, role: Role[Any], service: AppService) -> Manifest:
     """Return a Service for clients. One that the agent or the operator keeps has no selector: its endpoints are theirs
     to write.
     """
-    ports = [port for port in role.ports if port.used_by == "clients"]
+    ports = [_service_port(port) for port in role.ports if port.used_by == "clients"]
+    expose = exposure_of(app) if service == app_type.services[0] else Expose()
     selector = {"selector": names.selector(app, role.name)} if service.kept_by == "selector" else {}
     unready = {"publishNotReadyAddresses": True} if service.to == "every" else {}
+    more = {"annotations": dict(expose.annotations)} if expose.annotations else {}
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": names.metadata(app, names.role_name(app, service.name), role.name),
-        "spec": {**selector, **unready, "ports": list(map(_service_port, ports))},
+        "metadata": names.metadata(app, names.role_name(app, service.name), role.name, **more),
+        "spec": {**selector, **unready, **_exposed(expose, ports), **_families(app), "ports": ports},
     }
+
+
+def _exposed(expose: Expose, ports: list[Manifest]) -> Manifest:
+    """Return what the app says of its Service, and add the ports of nodes to its ports."""
+    chosen = {chosen.port: chosen.number for chosen in expose.node_ports}
+    for port in ports:
+        if port["name"] in chosen:
+            port["nodePort"] = chosen[port["name"]]
+    said = {
+        "type": expose.type if expose.type != "ClusterIP" else None,
+        "externalTrafficPolicy": expose.traffic_policy,
+        "loadBalancerClass": expose.load_balancer_class,
+        "loadBalancerSourceRanges": list(expose.source_ranges),
+    }
+    return {name: value for name, value in said.items() if value}
 
 
 def _service_port(port: Port) -> Manifest:
@@ -93,11 +142,30 @@ def pod_template(app_type: AppType[A], app: A, image: str, trust: str = "", role
     """Return the template of a role's pods, with its mark. `trust` names the set of CAs, once there has been more than
     one: it is for engines that read whom to trust only at their start.
     """
-    template = _template(app_type, app, image, app_type.role(role))
+    template = arrange(declared_template(app_type, app, image, role), app, pods_of_app(app), container_resources)
     values = {TRUST: trust, ROLL: app.roll}
     if annotations := {name: value for name, value in values.items() if value}:
-        template["metadata"]["annotations"] = annotations
+        template["metadata"]["annotations"] = {**template["metadata"].get("annotations", {}), **annotations}
     return hashed(template)
+
+
+def declared_template(app_type: AppType[A], app: A, image: str, role: str = "") -> Manifest:
+    """Return the template of a role's pods as its type declares it, before the app says anything of its pods."""
+    return _template(app_type, app, image, app_type.role(role))
+
+
+def list_escalations_of(app_type: AppType[A], app: A) -> tuple[Problem, ...]:
+    """Return what the pods of an app would have that none may have, by role; nothing for pods that others described."""
+    if pods_of_app(app) == Pods():
+        return ()
+    if app.adoption is not None:
+        return (Problem("pods", "is not for members that were taken over: their pods stay as they were found"),)
+    found: dict[Problem, None] = {}
+    for role in app_type.roles_of(app):
+        declared = declared_template(app_type, app, "", role.name)
+        arranged = arrange(declared, app, pods_of_app(app), container_resources)
+        found |= dict.fromkeys(list_escalations(arranged, declared, connection=names.secret(app, "connection")))
+    return tuple(found)
 
 
 def _template(app_type: AppType[A], app: A, image: str, role: Role[A]) -> Manifest:
@@ -154,7 +222,7 @@ def _container(app_type: AppType[A], app: A, image: str, role: Role[A]) -> Manif
         "readinessProbe": _probe(app_type, app, role, role.ready),
         **({"lifecycle": {"preStop": hook}} if role.before_stop else {}),
         "resources": container_resources(role.resources(app)),
-        "securityContext": copy.deepcopy(_LOCKED),
+        "securityContext": copy.deepcopy(UNPRIVILEGED),
         "terminationMessagePolicy": "FallbackToLogsOnError",  # why a member did not start is in its last words
         "volumeMounts": list(_mounts(app_type, app, role)),
     }

@@ -106,7 +106,7 @@ class EtcdAnswers(Answers[Etcd]):
         return not changes_over(observation)
 
     def leftovers(self, observation: EtcdObservation) -> list[Object]:
-        return list_leftovers(observation)
+        return [*super().leftovers(observation), *list_leftovers(observation)]
 
     def restore(self, observation: EtcdObservation, ledger: Ledger, template: Object) -> Decision | None:
         return restore_first(PLAN, observation, self, ledger, template)
