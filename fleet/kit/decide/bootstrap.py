@@ -67,7 +67,8 @@ def _remember(observation: Observation[A], answers: Answers[A]) -> Decision:
             "LedgerLost", f"the ConfigMap {name} is gone, and no majority answers; restore it, or the members"
         )
     note = f"the ConfigMap {name} was gone; it is written again from what the members say"
-    settled = _settled(observation, observation.pods if alone else observation.voters)
+    lost = [pod for pod in observation.pods if pod not in observation.members]  # on no list: they come back as new ones
+    settled = _settled(observation, observation.pods if alone else [*observation.voters, *lost])
     ledger = replace(_with_records(observation, settled), identity=_identity(observation))
     return step(State.DEGRADED, "Remembering", note, answers.record(observation, ledger, "Remembering", note))
 

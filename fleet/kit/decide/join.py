@@ -158,7 +158,7 @@ def _join(observation: Observation[A], answers: Answers[A], pod: str) -> Decisio
     role, record, claim = observation.role, observation.records.get(pod), observation.claim_of(pod)
     member = observation.members.get(pod, "")
     message = f"{pod} joins"
-    if record is None or record.phase != "joining" or (role.joining == "announced" and record.member != member):
+    if record is None or record.phase != "joining" or _is_outdated(observation, record, pod):
         return step(State.PROGRESSING, "Joining", message, _record_joining(observation, answers, pod))
     if claim is not None and claim["metadata"]["uid"] == record.spoiled:
         return _empty_volume(observation, pod, claim)
@@ -177,6 +177,21 @@ def _join(observation: Observation[A], answers: Answers[A], pod: str) -> Decisio
         vote = Act("vote", {"member": member, "pod": pod}, "MemberPromoted", f"{pod} has caught up and votes")
         return step(State.PROGRESSING, "Joining", f"{message}: it catches up", vote, after=0.5)
     return wait(State.PROGRESSING, "Joining", f"{message}: {describe(observation, pod)}")
+
+
+def _is_outdated(observation: Observation[A], record: MemberRecord, pod: str) -> bool:
+    """Tell whether the record of a member that was announced is of another one, or names others than are on the list.
+
+    A member that has never started is turned away if its file has not all members that the others have: one of them may
+    have been taken out since.
+    """
+    agreement = observation.agreement
+    if observation.role.joining != "announced" or agreement is None:
+        return False
+    is_new = pod in agreement.expected
+    return record.member != agreement.members.get(pod, "") or (
+        is_new and record.cluster != tuple(in_order(agreement.members))
+    )
 
 
 def _restart_with_its_file(observation: Observation[A], pod: str, message: str) -> Decision | None:

@@ -137,6 +137,16 @@ def test_a_ledger_that_was_deleted_is_written_again_from_what_a_majority_says() 
     assert ledger.places == {pod: MemberRecord("settled", f"{member_id(n):x}") for n, pod in enumerate(PODS)}
 
 
+def test_a_member_that_is_replaced_while_the_ledger_is_deleted_has_a_record_again_and_comes_back() -> None:
+    drawing = Drawing().off_the_list("db-1")
+    drawing.ledger = None
+    decision = drawing.decision()
+    assert decision.reason == "Remembering"
+    written = applied(decision, "ConfigMap")
+    record = read(written["metadata"]["annotations"][LEDGER]).places["db-1"]
+    assert (record.phase, record.member) == ("settled", ""), "it must have data, and what it has is of no use"
+
+
 def test_without_a_ledger_and_a_majority_nobody_may_begin() -> None:
     drawing = Drawing().no_majority("db-1", "db-2")
     drawing.ledger = None
@@ -425,6 +435,17 @@ def test_a_learner_has_its_file_before_it_has_a_pod_and_its_pod_before_its_vote(
     assert drawing.steps() == [], "its pod is not there yet"
     drawing.learner(3, started=True)
     assert drawing.steps() == [f"promote {member_id(3, 1):x} db-3"]
+
+
+def test_a_learner_that_never_started_is_told_anew_when_another_member_is_taken_out() -> None:
+    everybody = ("db-0", "db-1", "db-2", "db-3")
+    drawing = Drawing(app=app(members=5), ran=app()).learner(3).off_the_list("db-2")
+    drawing.place("db-3", MemberRecord("joining", f"{member_id(3, 1):x}", everybody))
+    decision = drawing.decision()
+    assert decision.reason == "Joining"
+    written = applied(decision, "ConfigMap")
+    record = read(written["metadata"]["annotations"][LEDGER]).places["db-3"]
+    assert record.cluster == ("db-0", "db-1", "db-3"), "etcd turns a member away whose file names others than the list"
 
 
 def test_a_claim_that_was_left_behind_is_emptied_before_the_learner_starts() -> None:
