@@ -46,7 +46,7 @@ class AdoptionSubject:
         """Return a trial in which the members run, and no operator has looked at them."""
         servers, app_type = self.make_servers(), self.app_type
         make = self.make_engine or (lambda servers: PlainEngine(app_type, {}))
-        trial = AdoptionTrial({"metadata": {}}, servers, lambda: make(servers))
+        trial = AdoptionTrial({"metadata": {}}, servers, make)
         for manifest in self.sets:
             trial.cluster.apply(copy.deepcopy(manifest))
         for _ in range(STARTING):
@@ -96,7 +96,7 @@ class AdoptionTrial(Trial):
 
     def report(self) -> Report:
         """Return what the operator says of it now."""
-        return self._engine.report(self.observe(), None)
+        return self.engine.report(self.observe(), None)
 
     def give_back(self) -> None:
         """Give it back, by a process that may be killed: the next one goes on."""
@@ -107,7 +107,7 @@ class AdoptionTrial(Trial):
                     self.tick()
                 break
             except KilledError:
-                self._engine = self.make_engine()
+                self.restart()
         left = [f"{kind} {one['metadata']['name']}" for kind in ORDER for one in self._owned(kind)]
         assert not left, f"still the app's: {left}"
         for found in self.cluster.list_objects("StatefulSet"):

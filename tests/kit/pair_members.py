@@ -1,29 +1,121 @@
-"""The members of a `Pair`, as they would answer: what a node is follows from the file that it started with and from
-what is in its volume, and the watchers say which nodes they know.
+"""The members of a `Pair` in memory: what a node is follows from the file that it starts with and from what is on its
+volume, and the watchers choose another primary when it is gone.
 
-They are in the memory of a cluster in memory, since no program of this engine is run here.
+A write is acknowledged when every node that runs has it. So the one that is chosen must be one that has all of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from fleet.kit.observe.answers import Answers
 from fleet.kit.observe.observation import Agreement, MemberState, Observation, Silence
 from fleet.kit.observe.world import World
 from fleet.kit.operate.app_engine import AppEngine
 from fleet.kit.operate.engine import Allowed, Connector, Declined, Done, NotYet, Progress
+from fleet.kit.simulate.cluster import Container, Disk
 from fleet.kit.step import Act
-from tests.kit.pair import PAIR, Pair, app
-from tests.kit.plain_cluster import PlainCluster
+from tests.kit.pair import PAIR, Pair
 
 LOST = "this-node-has-lost-its-data.invalid"
+WATCHES = "sentinel"
+
+
+@dataclass(slots=True)
+class _Node:
+    disk: Disk
+    version: str
+    waits: bool = False  # it must have data, and has none
+
+
+@dataclass(slots=True)
+class PairServers:
+    """All servers of a trial, by pod."""
+
+    nodes: dict[str, _Node] = field(default_factory=dict)
+    watchers: dict[str, str] = field(default_factory=dict)  # with their version
+    primary: str = ""
+    acknowledged: int = 0
+    elections: int = 0
+    silent: set[str] = field(default_factory=set)  # pods that do not answer
+    broken: set[str] = field(default_factory=set)  # images with which no server starts
+    isolated: set[str] = field(default_factory=set)  # pods that the others do not reach
+    unready: set[str] = field(default_factory=set)  # pods that their kubelet calls unready though they run
+    recovering: dict[str, str] = field(default_factory=dict)  # by pod, what it says of that
+    asked: list[tuple[str, str]] = field(default_factory=list)  # what members were asked for, and about which pod
+    refuses: bool = False
+    _ready: set[str] = field(default_factory=set)
+
+    # What a kubelet learns
+
+    def start(self, container: Container) -> str:
+        if container.image in self.broken:
+            return "exec format error"
+        version = container.image.rpartition(":")[2]
+        named = {word.rpartition("/")[2] for word in container.prepared} & {*container.files}
+        if not named:
+            return f"cp: cannot stat '{container.prepared[-1]}': No such file or directory"
+        if WATCHES in container.pod:
+            self.watchers[container.pod] = version
+            return ""
+        assert container.volume is not None
+        text = container.files[named.pop()]
+        node = _Node(container.volume, version)
+        if "log" not in node.disk.content:
+            node.waits = LOST in text
+            if not node.waits and "replicaof" not in text:
+                node.disk.content["log"] = 0
+                self.primary = self.primary or container.pod
+        self.nodes[container.pod] = node
+        return ""
+
+    def stop(self, pod: str) -> None:
+        self.nodes.pop(pod, None)
+        self.watchers.pop(pod, None)
+        self._ready.discard(pod)
+
+    def is_ready(self, pod: str) -> bool:
+        return pod in self._ready and pod not in self.unready
+
+    def tick(self) -> None:
+        self._choose()
+        leads = self.nodes.get(self.primary)
+        if leads is not None:
+            log = leads.disk.content["log"] = leads.disk.content["log"] + 1
+            for node in self.nodes.values():
+                if not node.waits:
+                    node.disk.content["log"] = log  # all of it, as a replica takes it over
+            self.acknowledged = max(self.acknowledged, log)
+        nodes = {pod for pod, node in self.nodes.items() if not node.waits and "log" in node.disk.content}
+        self._ready = nodes | {*self.watchers}
+
+    def _choose(self) -> None:
+        """Have another node lead if the primary is gone and watchers are there to see it."""
+        present = self.nodes.get(self.primary)
+        if present is not None and "log" in present.disk.content:
+            return
+        full = {pod: node.disk.content["log"] for pod, node in self.nodes.items() if "log" in node.disk.content}
+        if self.primary and full and (len(self.watchers) > 1 or self.primary in full):
+            self.elections += 1
+            self.primary = max(sorted(full), key=lambda pod: full[pod])
+
+    # What a trial asks
+
+    def is_served(self) -> bool:
+        return self.primary in self.nodes and "log" in self.nodes[self.primary].disk.content
+
+    def lost_writes(self) -> int:
+        logs = [node.disk.content.get("log", 0) for node in self.nodes.values()]
+        return max(0, self.acknowledged - max(logs)) if logs else 0
+
+    def membership(self) -> Mapping[str, str]:
+        return {**dict.fromkeys(sorted(self.nodes), "node"), **dict.fromkeys(sorted(self.watchers), WATCHES)}
 
 
 class PairEngine(AppEngine[Pair]):
-    def __init__(self, half: PairHalf) -> None:
-        super().__init__(PAIR, {}, half=half)
+    def __init__(self, servers: PairServers, images: Mapping[str, str] | None = None) -> None:
+        super().__init__(PAIR, images or {}, half=PairHalf(servers))
 
     def answers(self, observation: Observation[Pair]) -> Answers[Pair]:
         return Answers(PAIR, self.images, acts=frozenset({"lead", "forget"}))
@@ -31,13 +123,7 @@ class PairEngine(AppEngine[Pair]):
 
 @dataclass
 class PairHalf:
-    cluster: PairCluster | None = None
-    primary: str = ""
-    filled: set[str] = field(default_factory=set)  # UIDs of claims with data
-    files: dict[str, str] = field(default_factory=dict)  # by UID of the pod: the file that it started with
-    recovering: dict[str, str] = field(default_factory=dict)  # by pod, what it says of that
-    deaf: set[str] = field(default_factory=set)  # pods, or their UIDs, that do not answer
-    refuses: bool = False
+    servers: PairServers
 
     def connector(self, app: Pair, world: World) -> Connector[str] | None:
         return Connector(b"plain", _open)
@@ -45,25 +131,21 @@ class PairHalf:
     async def close(self, client: str) -> None: ...
 
     async def probe(self, client: str, observation: Observation[Pair], pod: str) -> MemberState | Silence | None:
-        assert self.cluster is not None
-        found = self.cluster.objects.get(("Pod", pod))
-        if found is None:
+        servers = self.servers
+        if observation.world.pod(pod) is None:
             return None
-        if {pod, found["metadata"]["uid"]} & self.deaf:
+        if pod in servers.silent or pod not in {*servers.nodes, *servers.watchers}:
             return Silence("no answer in 2 s")
-        version = found["spec"]["containers"][0]["image"].rpartition(":")[2]
         if observation.role.name:
-            return MemberState(role="sentinel", version=version)
-        text = self.files.setdefault(found["metadata"]["uid"], self.cluster.file(pod))
-        claim = self.cluster.get("PersistentVolumeClaim", f"data-{pod}")["metadata"]["uid"]
-        if claim not in self.filled and LOST in text:
-            return MemberState(role="replica", version=version, obstacle="it has lost its data")
-        self.filled.add(claim)
-        self.primary = self.primary or (pod if "replicaof" not in text else "")
-        if pod in self.recovering:
-            return MemberState(role="replica", version=version, obstacle="it loads", progress=self.recovering[pod])
-        leads = pod == self.primary
-        return MemberState(role="primary" if leads else "replica", version=version, leads=leads)
+            return MemberState(role=WATCHES, version=servers.watchers[pod])
+        node = servers.nodes[pod]
+        if node.waits:
+            return MemberState(role="replica", version=node.version, obstacle="it has lost its data")
+        if pod in servers.recovering:
+            progress = servers.recovering[pod]
+            return MemberState(role="replica", version=node.version, obstacle="it loads", progress=progress)
+        leads = pod == servers.primary
+        return MemberState(role="primary" if leads else "replica", version=node.version, leads=leads)
 
     async def membership(self, client: str, observation: Observation[Pair]) -> Agreement | None:
         """Nodes with data; of the watchers all that answer."""
@@ -74,46 +156,16 @@ class PairHalf:
         )
 
     async def act(self, client: str, observation: Observation[Pair], act: Act, allowed: Allowed) -> Progress:
-        if self.refuses:
+        if self.servers.refuses:
             return Declined("no failover while another one is under way", "wait for it")
+        pod = str(act.arguments["pod"])
+        self.servers.asked.append((act.what, pod))
         if act.what == "lead":
-            if act.arguments["pod"] in self.recovering:
+            if pod in self.servers.recovering:
                 return NotYet("it still loads")
-            self.primary = str(act.arguments["pod"])
+            self.servers.primary = pod
         return Done()
 
 
 async def _open() -> str:
     return "open"
-
-
-@dataclass
-class PairCluster(PlainCluster):
-    """With the members of a `Pair` in its pods."""
-
-    half: PairHalf = field(default_factory=PairHalf)
-
-    def make_engine(self) -> PairEngine:
-        self.half.cluster = self
-        return PairEngine(self.half)
-
-    def file(self, pod: str) -> str:
-        """Return the file that a pod reads, as the ConfigMap has it now."""
-        words = str(self.get("Pod", pod)["spec"])
-        data = self.get("ConfigMap", "cache-members")["data"]
-        named = [name for name in data if name.startswith(f"{pod}.") and name.removeprefix(f"{pod}.") in words]
-        return str(data[named[0]])
-
-    def lose_volume(self, pod: str) -> None:
-        """The claim of a pod is lost, and its member serves nobody any more."""
-        self.get("PersistentVolumeClaim", f"data-{pod}")["status"] = {"phase": "Lost"}
-        self.unready.add(pod)
-        self.half.deaf.add(self.get("Pod", pod)["metadata"]["uid"])
-        if self.half.primary == pod:  # the watchers choose another one
-            self.half.primary = next(other for other in self.names("Pod") if other != pod and "sentinel" not in other)
-        self.control()
-
-
-def pair_cluster(**spec: Any) -> PairCluster:
-    """Return an empty cluster for an app."""
-    return PairCluster(PAIR, app(**spec))

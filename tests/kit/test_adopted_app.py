@@ -198,7 +198,7 @@ def test_volumes_of_others_that_go_with_the_app_are_refused() -> None:
 def test_the_same_is_decided_from_a_record_of_it() -> None:
     trial = taken_pair()
     trial.change(version="8")
-    observation, engine = trial.observe(), trial.make_engine()
+    observation, engine = trial.observe(), trial.make_engine(trial.members)
     classes = list_classes("fleet.kit", "tests.kit.pair")
     again = read_observation(json.loads(json.dumps(write_observation(observation))), classes)
     decisions = [diagnose(engine.concerns(one), engine.at_rest(one)) for one in (observation, again)]

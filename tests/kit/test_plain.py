@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import datetime
 from base64 import b64decode
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from fleet_operator.core.teardown import torn_down
 
 from fleet.errors import ConfigurationError
 from fleet.kit.members import LEDGER, read
@@ -18,11 +16,12 @@ from fleet.kit.permissions import Permissions
 from fleet.kit.status import MemberStatus
 from fleet.kit.step import Decision, State
 from fleet.model.app_settings import Resources, Volume
+from fleet.testing.conformance import Case, cases, declared_subject
+from tests.kit.app_trial import AppTrial
 from tests.kit.nats import NATS, Nats, NatsType
 from tests.kit.nats import app as nats
 from tests.kit.pair import NODE, WATCHER, Pair, PairType
 from tests.kit.pair import app as pair
-from tests.kit.plain_cluster import PlainCluster
 
 OLD, NEW = "docker.io/library/nats:2.10.29", "docker.io/library/nats:2.11.10"
 
@@ -34,25 +33,23 @@ class PlainPair(PairType):
     users = ()
 
 
-def bus(**spec: Any) -> PlainCluster:
-    return PlainCluster(NATS, nats(**spec))
+def bus(**spec: Any) -> AppTrial:
+    return AppTrial(NATS, nats(**spec))
 
 
-def cache(**spec: Any) -> PlainCluster:
-    return PlainCluster(PlainPair(), pair(**spec))
+def cache(**spec: Any) -> AppTrial:
+    return AppTrial(PlainPair(), pair(**spec))
 
 
-def installed(cluster: PlainCluster) -> PlainCluster:
-    cluster.until_rest()
-    cluster.writes.clear()
-    return cluster
+def installed(cluster: AppTrial) -> AppTrial:
+    return cluster.installed()
 
 
-def images(cluster: PlainCluster) -> set[str]:
+def images(cluster: AppTrial) -> set[str]:
     return {cluster.get("Pod", name)["spec"]["containers"][0]["image"] for name in cluster.names("Pod")}
 
 
-def ledger(cluster: PlainCluster, name: str = "bus-members") -> Any:
+def ledger(cluster: AppTrial, name: str = "bus-members") -> Any:
     return read(cluster.get("ConfigMap", name)["metadata"]["annotations"][LEDGER])
 
 
@@ -73,10 +70,10 @@ def test_an_app_is_installed_from_one_object_and_then_nothing_is_written() -> No
     assert b64decode(secret["url"]) == b"tcp://bus.shop.svc:4222"
     assert ledger(cluster).identity == cluster.get("StatefulSet", "bus")["metadata"]["uid"]
     assert ledger(cluster).places["bus-0"].phase == "settled"
-    cluster.writes.clear()
+    cluster.moves.clear()
     for _ in range(3):
         assert cluster.reconcile().state is State.OK
-    assert cluster.writes == []
+    assert cluster.moves == []
 
 
 def test_the_status_says_what_kubelets_and_images_say() -> None:
@@ -91,12 +88,12 @@ def test_the_status_says_what_kubelets_and_images_say() -> None:
 
 def test_a_setting_restarts_members_only_if_it_says_so() -> None:
     cluster = installed(bus())
-    made = cluster.made
+    made = cluster.pods_made
     cluster.wants(debug=True).until_rest()
-    assert cluster.made == made, "a file is written, and no pod is made anew"
+    assert cluster.pods_made == made, "a file is written, and no pod is made anew"
     assert any("debug: true" in file for file in cluster.get("ConfigMap", "bus-members")["data"].values())
     cluster.wants(max_payload=2 << 20).until_rest()
-    assert cluster.made == made + 1
+    assert cluster.pods_made == made + 1
     (file,) = cluster.get("ConfigMap", "bus-members")["data"].values()
     assert "max_payload: 2097152" in file
 
@@ -113,18 +110,18 @@ def test_an_upgrade_goes_through_and_a_way_back_exists() -> None:
 
 def test_members_that_do_not_come_back_with_it_get_back_what_they_had_until_git_says_something_else() -> None:
     cluster = installed(bus())
-    cluster.bad.add(NEW)
+    cluster.servers.broken.add(NEW)
     cluster.wants(version="2.11")
-    told = [cluster.reconcile() for _ in range(20)]
+    told = [cluster.reconcile() for _ in range(40)]
     assert "RollingBack" in reasons(told)
     assert told[-1].state is State.BLOCKED
     assert told[-1].message.startswith("upgrade 2.10.29 → 2.11 failed") or "bus-0 does not start" in told[-1].message
     assert images(cluster) == {OLD}
     assert cluster.report.available
-    cluster.writes.clear()
+    cluster.moves.clear()
     cluster.reconcile()
-    assert cluster.writes == [], "it is not tried again"
-    cluster.bad.clear()
+    assert cluster.moves == [], "it is not tried again"
+    cluster.servers.broken.clear()
     cluster.wants(version="2.10", max_payload=2 << 20).until_rest()
     assert ledger(cluster).failed == ""
     cluster.wants(version="2.11").until_rest()
@@ -135,28 +132,28 @@ def test_a_version_without_a_way_is_refused_and_members_stay() -> None:
     class Forward(NatsType):
         versions = replace(NATS.versions, back={})
 
-    cluster = installed(PlainCluster(Forward(), nats(version="2.11")))
+    cluster = installed(AppTrial(Forward(), nats(version="2.11")))
     last = cluster.wants(version="2.10").reconcile()
     assert (last.state, last.reason) == (State.BLOCKED, "NoWay")
-    assert cluster.writes == []
+    assert cluster.moves == []
 
 
 def test_a_change_of_mind_reaches_members_that_never_started() -> None:
     cluster = bus(version="2.11")
-    cluster.bad.add(NEW)
-    told = [cluster.reconcile() for _ in range(6)]
+    cluster.servers.broken.add(NEW)
+    told = [cluster.reconcile() for _ in range(12)]
     assert told[-1].state is State.DEGRADED
-    assert "CreateContainerError" in told[-1].message
+    assert "exec format error" in told[-1].message
     cluster.wants(version="2.10").until_rest()
     assert images(cluster) == {OLD}
 
 
 def test_a_member_that_no_node_takes_any_more_gets_what_git_says_by_now() -> None:
     cluster = installed(bus(resources=Resources(cpu="900m")))
-    cluster.cpu = "500m"
-    cluster.now += datetime.timedelta(minutes=5)
-    del cluster.objects["Pod", "bus-0"]
-    cluster.control()
+    cluster.cluster.most_cpu = 0.5
+    cluster.cluster.now += datetime.timedelta(minutes=5)
+    cluster.cluster.kill_pod("bus-0")
+    cluster.trial.tick()
     assert cluster.reconcile().state is State.DEGRADED
     told = cluster.wants(resources=Resources(cpu="200m")).until_rest()
     assert "Reviving" in reasons(told)
@@ -164,19 +161,19 @@ def test_a_member_that_no_node_takes_any_more_gets_what_git_says_by_now() -> Non
 
 def test_volumes_grow_while_members_run() -> None:
     cluster = installed(bus())
-    made = cluster.made
+    made = cluster.pods_made
     cluster.wants(storage="16Gi").until_rest()
     claim = cluster.get("PersistentVolumeClaim", "data-bus-0")
     assert claim["spec"]["resources"]["requests"]["storage"] == "16Gi"
-    assert "PersistentVolumeClaim data-bus-0" in cluster.writes
-    assert cluster.made == made
+    assert "apply PersistentVolumeClaim data-bus-0" in cluster.moves
+    assert cluster.pods_made == made
 
 
 def test_fleet_roll_restarts_each_member_once_and_says_when_it_is_done() -> None:
     cluster = installed(bus())
-    made = cluster.made
+    made = cluster.pods_made
     cluster.wants(roll="monday").until_rest()
-    assert cluster.made == made + 1
+    assert cluster.pods_made == made + 1
     assert cluster.report.conditions == (("Rolled", "True", "Rolled", "monday"),)
 
 
@@ -205,7 +202,7 @@ def test_volumes_of_members_that_leave_go_if_the_app_says_so() -> None:
     class Typed(PlainPair):
         app = Stored
 
-    cluster = installed(PlainCluster(Typed(), Stored("cache", namespace="shop", version="7", members=3)))
+    cluster = installed(AppTrial(Typed(), Stored("cache", namespace="shop", version="7", members=3)))
     cluster.wants(members=2).until_rest()
     claims = [name for name in cluster.names("PersistentVolumeClaim") if "sentinel" not in name]
     assert claims == ["data-cache-0", "data-cache-1"]
@@ -213,34 +210,34 @@ def test_volumes_of_members_that_leave_go_if_the_app_says_so() -> None:
 
 def test_roles_roll_one_after_the_other_and_one_member_at_a_time() -> None:
     cluster = installed(cache())
-    made = cluster.made
+    made = cluster.pods_made
     cluster.wants(version="8").until_rest()
     assert images(cluster) == {"docker.io/library/redis:8.0.2"}
-    assert cluster.made == made + 6
+    assert cluster.pods_made == made + 6
 
 
 def test_what_is_deleted_behind_its_back_is_made_again_and_no_member_restarts() -> None:
     cluster = installed(cache())
-    made = cluster.made
-    del cluster.objects["ConfigMap", "cache-members"]
+    made = cluster.pods_made
+    cluster.cluster.remove("ConfigMap", "cache-members")
     assert "Remembering" in reasons(cluster.until_rest())
     assert {record.phase for record in ledger(cluster, "cache-members").places.values()} == {"settled"}
-    cluster.objects.pop(("StatefulSet", "cache"))  # its pods as orphans
+    cluster.cluster.remove("StatefulSet", "cache")  # its pods as orphans
     cluster.reconcile()
     cluster.until_rest()
-    assert cluster.made == made
-    cluster.get("StatefulSet", "cache")["spec"]["replicas"] = 1
-    cluster.control()
+    assert cluster.pods_made == made
+    cluster.cluster.edit("StatefulSet", "cache")["spec"]["replicas"] = 1
+    cluster.trial.tick()
     assert "Restaffing" in reasons(cluster.until_rest())
     assert len(cluster.names("Pod")) == 6
 
 
 def test_a_ledger_that_cannot_be_read_stops_everything() -> None:
     cluster = installed(bus())
-    cluster.get("ConfigMap", "bus-members")["metadata"]["annotations"][LEDGER] = "nonsense"
+    cluster.cluster.edit("ConfigMap", "bus-members")["metadata"]["annotations"][LEDGER] = "nonsense"
     last = cluster.wants(version="2.11").reconcile()
     assert (last.state, last.reason) == (State.BLOCKED, "LedgerUnreadable")
-    assert cluster.writes == []
+    assert cluster.moves == []
 
 
 def test_what_the_operators_owner_does_not_allow_is_not_run() -> None:
@@ -251,9 +248,9 @@ def test_what_the_operators_owner_does_not_allow_is_not_run() -> None:
         app = Chosen
 
     strange = Chosen("bus", namespace="shop", version="2.10", image="evil.test/nats:1")
-    cluster = PlainCluster(Typed(), strange)
+    cluster = AppTrial(Typed(), strange)
     assert (cluster.reconcile().reason, cluster.names("Pod")) == ("NotAllowed", [])
-    allowed = PlainCluster(Typed(), strange, permissions=Permissions(images=("evil.test/*",)))
+    allowed = AppTrial(Typed(), strange, permissions=Permissions(images=("evil.test/*",)))
     allowed.until_rest()
     assert images(allowed) == {"evil.test/nats:1"}
 
@@ -261,10 +258,7 @@ def test_what_the_operators_owner_does_not_allow_is_not_run() -> None:
 def test_an_app_that_is_taken_out_keeps_its_volumes_unless_it_says_otherwise() -> None:
     for volume, left in ((Volume(), ["data-bus-0"]), (Volume(on_delete="delete"), [])):
         cluster = installed(bus(volume=volume))
-        while (decision := torn_down(cluster.engine, cluster.app, cluster.world())) is not None:
-            for each in decision.steps:
-                cluster.carry_out(each)
-            cluster.control()
+        cluster.trial.tear_down()
         assert cluster.names("PersistentVolumeClaim") == left
         assert cluster.names("Pod") == cluster.names("ConfigMap") == cluster.names("Secret") == []
 
@@ -278,42 +272,11 @@ def test_a_type_whose_members_need_more_than_a_pod_must_name_its_half_that_acts(
         PlainEngine(Typed(), {})
 
 
-OPERATIONS: dict[str, tuple[Callable[[], PlainCluster], dict[str, Any]]] = {
-    "install": (cache, {}),
-    "out": (lambda: installed(cache(members=2)), {"members": 4}),
-    "in": (lambda: installed(cache(members=3)), {"members": 1}),
-    "upgrade": (lambda: installed(cache()), {"version": "8"}),
-    "setting": (lambda: installed(cache()), {"failover_seconds": 9}),
-    "grow": (lambda: installed(cache()), {"storage": "2Gi"}),
-}
+SUBJECT = replace(
+    declared_subject(PlainPair(), pair()), make_engine=lambda servers: PlainEngine(PlainPair(), {}), bad_image=""
+)
 
 
-def state_of(cluster: PlainCluster) -> dict[str, Any]:
-    """What an operation leaves behind, without what is numbered by the order in which it was made."""
-    skipped = ("uid", "generation", "creationTimestamp", "managedFields")
-    kept = {}
-    for (kind, name), found in cluster.objects.items():
-        metadata = {key: value for key, value in found["metadata"].items() if key not in skipped}
-        metadata.get("annotations", {}).pop(LEDGER, None)
-        kept[f"{kind} {name}"] = {**found, "metadata": metadata, "status": {}}
-    return kept
-
-
-@pytest.mark.parametrize("name", OPERATIONS)
-def test_an_operator_that_ends_after_any_move_leaves_what_the_next_one_brings_to_the_same_end(name: str) -> None:
-    begin, wanted = OPERATIONS[name]
-    undisturbed = begin().wants(**wanted)
-    moves = len([each for decision in undisturbed.until_rest() for each in decision.steps])
-    made = undisturbed.made
-    assert moves
-    for last in range(moves):
-        cluster, done = begin().wants(**wanted), 0
-        while done <= last:
-            before = done
-            decision = cluster.decision()
-            done += len(decision.steps)
-            cluster.reconcile(steps=max(0, last - before))
-        cluster.engine = PlainEngine(cluster.app_type, {})
-        cluster.until_rest()
-        assert state_of(cluster) == state_of(undisturbed)
-        assert cluster.made == made, "no pod is made twice"
+@pytest.mark.parametrize("case", cases(SUBJECT), ids=str)
+def test_a_type_with_two_roles_conforms_by_its_declaration(case: Case) -> None:
+    case.run()

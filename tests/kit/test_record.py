@@ -35,10 +35,10 @@ from fleet.kit.operate.record import (
 )
 from fleet.kit.order import diagnose
 from fleet.kit.step import State
+from tests.kit.app_trial import AppTrial
 from tests.kit.nats import NATS
 from tests.kit.nats import app as nats
 from tests.kit.pair import app as pair
-from tests.kit.plain_cluster import PlainCluster
 from tests.kit.test_plain import PlainPair
 from tests.operator.etcd.observations import IMAGES, Drawing, app, keys
 
@@ -113,7 +113,7 @@ def test_the_roles_of_an_app_share_what_its_cluster_holds_also_when_they_are_rea
 
 @pytest.mark.parametrize("spec", [nats(), pair()], ids=["one role", "two roles"])
 def test_each_decision_in_the_life_of_another_type_is_made_again(spec: Any) -> None:
-    cluster = PlainCluster(NATS if spec.kind() == "Nats" else PlainPair(), spec)
+    cluster = AppTrial(NATS if spec.kind() == "Nats" else PlainPair(), spec)
     classes = list_classes("fleet.kit", type(spec).__module__)
     recorded = 0
     for members in (3, 5, 3):

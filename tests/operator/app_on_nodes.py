@@ -6,6 +6,7 @@ straight to the API server; what a person would do goes through kubectl.
 
 from __future__ import annotations
 
+import os
 import signal
 import ssl
 import subprocess
@@ -76,7 +77,9 @@ class Operator:
         log.touch()
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
+    def start(self, tree: Path | None = None) -> None:
+        """Start it: that of another tree of sources, if one is given."""
+        paths = {"PYTHONPATH": os.pathsep.join((str(tree), str(tree / "operator")))} if tree is not None else {}
         command = [
             *(sys.executable, "-m", "fleet_operator", "run", "--no-lease"),
             f"--kubeconfig={self.kubeconfig}",
@@ -94,8 +97,8 @@ class Operator:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                cwd=REPOSITORY,
-                env=self.engine.environment,
+                cwd=tree or REPOSITORY,
+                env={**self.engine.environment, **paths},
             )
 
     def is_looking(self, since: int) -> bool:

@@ -7,9 +7,18 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Self
 
-from fleet.apps.etcd.engine.protocol import Alarm, Endpoint, Member, MemberStatus, Refused
+from fleet.apps.etcd.engine.protocol import (
+    Alarm,
+    AlarmKind,
+    Endpoint,
+    Member,
+    MemberStatus,
+    Refused,
+    Unreachable,
+)
 from fleet.apps.etcd.versions import NEWEST
 from fleet.kit.simulate.cluster import Container, Disk
 from fleet.kit.simulate.consensus import (
@@ -35,8 +44,20 @@ _WORDS: Mapping[Refusal, tuple[int, str]] = {  # gRPC's code, and etcd's words
 }
 
 
+@dataclass(slots=True)
 class EtcdServers(ConsensusServers):
     """All servers of a trial, by pod; also the client that an engine speaks to them with."""
+
+    alarms: set[Alarm] = field(default_factory=set)
+
+    def raise_alarm(self, kind: AlarmKind, pod: str = "") -> None:
+        """Raise an alarm about the member in a pod, or about nobody that is known."""
+        self.alarms.add(Alarm(self.servers[pod].member if pod else 0, kind))
+        self.read_only = True
+
+    def end_alarms(self) -> None:
+        self.alarms.clear()
+        self.read_only = False
 
     # What a kubelet learns
 
@@ -92,18 +113,21 @@ class EtcdServers(ConsensusServers):
     async def status(self, endpoint: Endpoint) -> MemberStatus:
         server = self.server_at(endpoint)
         cluster, member = server.cluster, server.cluster.listed.get(server.member)
+        is_full = any(alarm.kind == "NOSPACE" for alarm in self.alarms) and not server.volume.content.get(
+            "defragmented"
+        )
         return MemberStatus(
             cluster_id=cluster.number,
             member_id=server.member,
-            leader=cluster.leader,
+            leader=0 if server.pod in self.isolated else cluster.leader,
             version=server.version,
             raft_index=server.log,
             raft_applied_index=server.log,
             raft_term=1,
-            db_size=1 << 20,
+            db_size=2 << 30 if is_full else 1 << 20,
             db_size_in_use=1 << 19,
             is_learner=member is not None and member.learner,
-            errors=(),
+            errors=tuple(sorted(f"memberID:{alarm.member_id} alarm:{alarm.kind}" for alarm in self.alarms)),
             revision=server.log,
             downgrading_to=cluster.settings.get("downgrade", ""),
         )
@@ -118,19 +142,24 @@ class EtcdServers(ConsensusServers):
 
     async def add_learner(self, endpoint: Endpoint, *peer_urls: str) -> Member:
         with self._asked(endpoint) as server:
-            return _member(self.announce_member(server.cluster, *peer_urls))
+            announced = _member(self.announce_member(server.cluster, *peer_urls))
+        self._answer(endpoint)
+        return announced
 
     async def promote(self, endpoint: Endpoint, member_id: int) -> None:
         with self._asked(endpoint) as server:
             self.promote_member(server.cluster, member_id)
+        self._answer(endpoint)
 
     async def remove(self, endpoint: Endpoint, member_id: int) -> None:
         with self._asked(endpoint) as server:
             self.remove_member(server.cluster, member_id)
+        self._answer(endpoint)
 
     async def move_leader(self, endpoint_of_leader: Endpoint, to: int) -> None:
         with self._asked(endpoint_of_leader) as server:
             self.transfer_leadership(server, to)
+        self._answer(endpoint_of_leader)
 
     async def update_peer_urls(self, endpoint: Endpoint, member_id: int, peer_urls: tuple[str, ...]) -> None:
         with self._asked(endpoint) as server:
@@ -141,15 +170,21 @@ class EtcdServers(ConsensusServers):
             pass  # nothing is old
 
     async def defragment(self, endpoint: Endpoint, seconds: float = 120.0) -> None:
-        self.server_at(endpoint)
+        self.server_at(endpoint).volume.content["defragmented"] = True
 
     async def disarm(self, endpoint: Endpoint, alarm: Alarm) -> None:
         with self._asked(endpoint):
-            pass  # no alarm is on
+            self.alarms.discard(alarm)
+            self.read_only = bool(self.alarms)
 
     async def downgrade(self, endpoint: Endpoint, action: str, version: str) -> None:
         with self._asked(endpoint) as server:
             server.cluster.settings["downgrade"] = version if action == "enable" else ""
+
+    def _answer(self, endpoint: Endpoint) -> None:
+        """Answer a request that was carried out, if anybody waits for that."""
+        if self.answers_late:
+            raise Unreachable(endpoint, "no answer in 2 s")
 
     @contextlib.contextmanager
     def _asked(self, endpoint: Endpoint) -> Iterator[ConsensusServer]:

@@ -10,14 +10,17 @@ from __future__ import annotations
 import copy
 import datetime
 import hashlib
-import itertools
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import orjson
+
 from fleet.errors import ConflictError
 from fleet.kit.observe.world import World
+from fleet.model.types import amount
 from fleet.names import OPERATOR
 
 Object = dict[str, Any]
@@ -44,6 +47,7 @@ class Container:
     arguments: tuple[str, ...]
     files: Mapping[str, str]
     volume: Disk | None
+    prepared: tuple[str, ...] = ()  # the words of what ran before it in the pod
 
 
 class Members(Protocol):
@@ -71,26 +75,41 @@ class SimulatedCluster:
         self._objects: dict[tuple[str, str], Object] = {}
         self._volumes: dict[str, Disk] = {}  # by the UID of their claim
         self._templates: dict[str, dict[str, Object]] = {}  # by StatefulSet and revision: the pod template
-        self._numbers = itertools.count(1)
+        self._last_number = 0
+        self._world: World | None = None  # as it was read last, until anything happens
+        self.nodes = frozenset(NODES)
         self.away: set[str] = set()  # pods whose node is away: nothing of them runs until it comes back
+        self.most_cpu = math.inf  # of a node: pods that ask for more are not scheduled
+        self.pods_made = 0
         self.created: list[str] = []  # kind and name of every object that somebody created
         self.deleted: list[str] = []
+
+    def copy(self) -> SimulatedCluster:
+        """Return another cluster that goes on from here, with its servers."""
+        made = copy.copy(self)
+        made.members, made._volumes = copy.deepcopy((self.members, self._volumes))
+        made._objects = {key: copy_object(found) for key, found in self._objects.items()}
+        made._templates = {name: dict(templates) for name, templates in self._templates.items()}
+        made.away, made.created, made.deleted = set(self.away), list(self.created), list(self.deleted)
+        made._world = None
+        return made
 
     # Objects, as an API server has them
 
     def get(self, kind: str, name: str) -> Object | None:
         """Return a copy of an object; None if there is none."""
         found = self._objects.get((kind, name))
-        return copy.deepcopy(found) if found is not None else None
+        return copy_object(found) if found is not None else None
 
     def list_objects(self, kind: str) -> list[Object]:
-        return [copy.deepcopy(found) for (of, _), found in sorted(self._objects.items()) if of == kind]
+        return [copy_object(found) for (of, _), found in sorted(self._objects.items()) if of == kind]
 
     def apply(self, manifest: Object) -> bool:
         """Apply an object as the operator does; return whether anything changed."""
         kind, own = manifest["kind"], manifest["metadata"]
         present = self._objects.get((kind, own["name"]))
         if present is None:
+            self._world = None
             self._create(manifest)
             return True
         if "uid" in own and own["uid"] != present["metadata"]["uid"]:
@@ -104,11 +123,13 @@ class SimulatedCluster:
                 present["metadata"][part] = {**present["metadata"].get(part, {}), **own[part]}
         changed = before != _content(present)
         if changed:
+            self._world = None
             self._note_write(present)
         return changed
 
     def patch(self, found: Object, changes: Object) -> bool:
         """Merge changes into the very object that was looked at; None removes a field. Return whether it changed."""
+        self._world = None
         present = self._objects.get((found["kind"], found["metadata"]["name"]))
         if present is None or present["metadata"]["uid"] != found["metadata"]["uid"]:
             return False
@@ -121,6 +142,7 @@ class SimulatedCluster:
 
     def set_status(self, found: Object, status: Mapping[str, Any]) -> bool:
         """Write the status of the very object that was looked at; return whether anything changed."""
+        self._world = None
         present = self._objects.get((found["kind"], found["metadata"]["name"]))
         if present is None or present["metadata"]["uid"] != found["metadata"]["uid"] or present["status"] == status:
             return False
@@ -129,6 +151,7 @@ class SimulatedCluster:
 
     def delete(self, found: Object) -> None:
         """Delete the very object that was looked at; nothing happens if it is gone or another one."""
+        self._world = None
         present = self._objects.get((found["kind"], found["metadata"]["name"]))
         if present is None or present["metadata"]["uid"] != found["metadata"]["uid"]:
             return
@@ -138,31 +161,77 @@ class SimulatedCluster:
         present["metadata"]["deletionTimestamp"] = self._time()
         if found["kind"] not in ("Pod", "PersistentVolumeClaim"):
             del self._objects[found["kind"], found["metadata"]["name"]]
+        if found["kind"] == "StatefulSet":  # its pods go with it
+            for pod in self._of("Pod"):
+                if pod["metadata"]["name"].rpartition("-")[0] == found["metadata"]["name"]:
+                    pod["metadata"].setdefault("deletionTimestamp", self._time())
 
     def lose_volume(self, claim: str) -> None:
         """Empty the volume of a claim, as a disk does that was replaced."""
+        self._world = None
         self._volumes[self._objects[MOUNTED, claim]["metadata"]["uid"]].content.clear()
+
+    def lose_claim(self, claim: str) -> None:
+        """Lose the volume of a claim for good: Kubernetes knows, and its pod ends."""
+        self._world = None
+        found = self._objects[MOUNTED, claim]
+        found["status"]["phase"] = "Lost"
+        self._volumes[found["metadata"]["uid"]].content.clear()
+        self.kill_pod(claim.split("-", 1)[1])
+
+    def lose_node(self, pod: str) -> None:
+        """Lose the node of a pod for good, with the volumes that can be reached from there alone."""
+        self._world = None
+        found = self._objects["Pod", pod]
+        node = found["spec"]["nodeName"]
+        self.nodes -= {node}
+        terms = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}]
+        for claim in claims_in(found):
+            name = self._objects[MOUNTED, claim]["spec"]["volumeName"]
+            spec = {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}
+            self._objects["PersistentVolume", name] = {
+                "kind": "PersistentVolume",
+                "metadata": {"name": name, "uid": name},
+                "spec": spec,
+            }
+        self.kill_pod(pod)
 
     def kill_pod(self, pod: str) -> None:
         """End a pod at once, as an eviction does."""
+        self._world = None
         found = self._objects.get(("Pod", pod))
         if found is not None:
             self.members.stop(pod)
             del self._objects["Pod", pod]
+
+    def edit(self, kind: str, name: str) -> Object:
+        """Return the very object that there is, for a user who changes it behind the operator's back."""
+        self._world = None
+        found = self._objects[kind, name]
+        found["metadata"]["generation"] += 1
+        return found
+
+    def remove(self, kind: str, name: str) -> None:
+        """Delete an object as a user does who leaves what hangs on it."""
+        self._world = None
+        del self._objects[kind, name]
 
     def volume_of(self, claim: str) -> Disk | None:
         found = self._objects.get((MOUNTED, claim))
         return self._volumes.get(found["metadata"]["uid"]) if found else None
 
     def world(self) -> World:
-        """Return what an operator's caches have."""
-        objects = [copy.deepcopy(found) for _, found in sorted(self._objects.items())]
-        return World.of(objects, frozenset(NODES), self.now)
+        """Return what an operator's caches have: nobody may change that."""
+        if self._world is None or self._world.now != self.now:
+            objects = [copy_object(found) for _, found in sorted(self._objects.items())]
+            self._world = World.of(objects, self.nodes, self.now)
+        return self._world
 
     # Controllers and kubelets
 
     def tick(self) -> None:
         """Let a second pass: every controller and kubelet does what it has to, once."""
+        self._world = None
         self.now += TICK
         self._end_deleted()
         for found in [one for (kind, _), one in sorted(self._objects.items()) if kind == "StatefulSet"]:
@@ -180,7 +249,7 @@ class SimulatedCluster:
             if kind == "Pod" and "deletionTimestamp" in found["metadata"]:
                 self.members.stop(name)
                 del self._objects[kind, name]
-        used = {claim for found in self._of("Pod") for claim in _claims(found)}
+        used = {claim for found in self._of("Pod") for claim in claims_in(found)}
         for (kind, name), found in list(self._objects.items()):
             if kind == MOUNTED and "deletionTimestamp" in found["metadata"] and name not in used:
                 self._volumes.pop(found["metadata"]["uid"], None)
@@ -257,7 +326,7 @@ class SimulatedCluster:
 
     def _create_pod(self, parent: Object, ordinal: int, revision: str) -> None:
         name = f"{parent['metadata']['name']}-{ordinal}"
-        template = copy.deepcopy(self._templates[parent["metadata"]["name"]][revision])
+        template = copy_object(self._templates[parent["metadata"]["name"]][revision])
         volumes = template["spec"].setdefault("volumes", [])
         for claim in parent["spec"].get("volumeClaimTemplates", ()):
             claim_name = f"{claim['metadata']['name']}-{name}"
@@ -278,9 +347,10 @@ class SimulatedCluster:
             "status": {"phase": "Pending", "conditions": []},
         }
         self._store(pod)
+        self.pods_made += 1
 
     def _create_claim(self, parent: Object, template: Object, name: str) -> None:
-        claim = copy.deepcopy(template)
+        claim = copy_object(template)
         claim |= {"apiVersion": "v1", "kind": MOUNTED}
         claim["metadata"] = {**claim["metadata"], "name": name, "namespace": parent["metadata"]["namespace"]}
         claim["status"] = {"phase": "Bound"}
@@ -296,10 +366,12 @@ class SimulatedCluster:
             status["containerStatuses"] = []
             return
         if status["phase"] == "Pending":
-            if any((MOUNTED, claim) not in self._objects for claim in _claims(found)):
+            if any((MOUNTED, claim) not in self._objects for claim in claims_in(found)):
+                return
+            if not self._is_scheduled(found):
                 return
             found["spec"]["nodeName"] = NODES[int(found["metadata"]["name"].rpartition("-")[2]) % len(NODES)]
-            status["phase"], status["podIP"] = "Running", f"127.1.0.{10 + next(self._numbers) % 200}"
+            status["phase"], status["podIP"] = "Running", f"127.1.0.{10 + self._next_number() % 200}"
         state = self._container_state(found)
         if "running" in state.get("state", {}):
             return
@@ -315,8 +387,22 @@ class SimulatedCluster:
         entry["image"] = found["spec"]["containers"][0]["image"]
         status["containerStatuses"] = [entry]
 
+    def _is_scheduled(self, found: Object) -> bool:
+        """Tell whether a node takes a pod; its conditions say why not."""
+        conditions = [each for each in found["status"]["conditions"] if each["type"] != "PodScheduled"]
+        requests = found["spec"]["containers"][0].get("resources", {}).get("requests", {})
+        volumes = {self._objects[MOUNTED, claim]["spec"]["volumeName"] for claim in claims_in(found)}
+        fits = amount(requests.get("cpu", "0")) <= self.most_cpu
+        fits = fits and not any(("PersistentVolume", name) in self._objects for name in volumes)
+        if not fits:
+            why = {"reason": "Unschedulable", "message": "no node has that much"}
+            conditions.append({"type": "PodScheduled", "status": "False", **why})
+        found["status"]["conditions"] = conditions
+        return fits
+
     def crash(self, pod: str, words: str) -> None:
         """Let the server of a pod end, with its last words."""
+        self._world = None
         found = self._objects.get(("Pod", pod))
         if found is None:
             return
@@ -336,11 +422,11 @@ class SimulatedCluster:
             source = volume.get("configMap")
             if source:
                 files |= self._objects.get(("ConfigMap", source["name"]), {}).get("data", {})
-        claims = _claims(found)
+        claims = claims_in(found)
         uid = self._objects[MOUNTED, claims[0]]["metadata"]["uid"] if claims else ""
-        words = (*container.get("command", ()), *container.get("args", ()))
-        arguments = tuple(word.replace("$(POD_NAME)", name) for word in words)
-        return Container(name, container["image"], arguments, files, self._volumes.get(uid))
+        before = [word for each in found["spec"].get("initContainers") or () for word in _words(each, name)]
+        arguments = tuple(_words(container, name))
+        return Container(name, container["image"], arguments, files, self._volumes.get(uid), tuple(before))
 
     def _probe(self, found: Object) -> None:
         name = found["metadata"]["name"]
@@ -355,14 +441,14 @@ class SimulatedCluster:
     # Bookkeeping
 
     def _create(self, manifest: Object) -> None:
-        made = copy.deepcopy(manifest)
+        made = copy_object(manifest)
         self.created.append(f"{made['kind']} {made['metadata']['name']}")
         made.setdefault("status", {})
         made["metadata"].pop("resourceVersion", None)
         self._note_write(self._store(made))
 
     def _store(self, made: Object) -> Object:
-        uid = f"uid-{next(self._numbers)}"
+        uid = f"uid-{self._next_number()}"
         made["metadata"] |= {"uid": uid, "creationTimestamp": self._time(), "generation": 0}
         self._objects[made["kind"], made["metadata"]["name"]] = made
         if made["kind"] == MOUNTED:
@@ -376,21 +462,38 @@ class SimulatedCluster:
 
     def _revision(self, name: str, template: Object) -> str:
         revision = hashlib.sha256(json.dumps(template, sort_keys=True).encode()).hexdigest()[:10]
-        self._templates.setdefault(name, {}).setdefault(revision, copy.deepcopy(template))
+        self._templates.setdefault(name, {}).setdefault(revision, copy_object(template))
         return revision
 
     def current_template(self, found: Object) -> Object:
         """Return the template of the revision that a StatefulSet calls its current one."""
-        return copy.deepcopy(self._templates[found["metadata"]["name"]][found["status"]["currentRevision"]])
+        templates = self._templates[found["metadata"]["name"]]
+        made: Object = copy_object(templates[found["status"]["currentRevision"]])
+        return made
 
     def _of(self, kind: str) -> Iterator[Object]:
         return (found for (of, _), found in list(self._objects.items()) if of == kind)
+
+    def _next_number(self) -> int:
+        self._last_number += 1
+        return self._last_number
 
     def _time(self) -> str:
         return self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _claims(pod: Object) -> list[str]:
+def copy_object(value: Any) -> Any:
+    """Return a copy of a manifest, by its JSON: most of what a trial does is this."""
+    return orjson.loads(orjson.dumps(value))
+
+
+def _words(container: Object, pod: str) -> list[str]:
+    words = (*(container.get("command") or ()), *(container.get("args") or ()))
+    return [word.replace("$(POD_NAME)", pod) for word in words]
+
+
+def claims_in(pod: Object) -> list[str]:
+    """Return the names of the claims that a pod uses."""
     volumes = pod["spec"].get("volumes") or ()
     return [str(one["persistentVolumeClaim"]["claimName"]) for one in volumes if "persistentVolumeClaim" in one]
 
@@ -401,10 +504,10 @@ def _is_ready(pod: Object) -> bool:
     return ready and "deletionTimestamp" not in pod["metadata"]
 
 
-def _content(found: Object) -> str:
+def _content(found: Object) -> bytes:
     own = {part: found["metadata"].get(part) for part in ("labels", "annotations")}
     rest = {key: value for key, value in found.items() if key not in ("metadata", "status")}
-    return json.dumps([own, rest], sort_keys=True, default=str)
+    return orjson.dumps([own, rest], option=orjson.OPT_SORT_KEYS)
 
 
 def _merge(present: Object, wanted: Object) -> None:
@@ -413,7 +516,7 @@ def _merge(present: Object, wanted: Object) -> None:
         if present["kind"] == MOUNTED and isinstance(value, dict) and isinstance(present.get(name), dict):
             _merge_values(present[name], value)
         else:
-            present[name] = copy.deepcopy(value)
+            present[name] = copy_object(value)
 
 
 def _patch_values(present: Object, changes: Object) -> None:
@@ -434,4 +537,4 @@ def _merge_values(present: Object, wanted: Object) -> None:
         if isinstance(value, dict) and isinstance(present.get(name), dict):
             _merge_values(present[name], value)
         else:
-            present[name] = copy.deepcopy(value)
+            present[name] = copy_object(value)

@@ -16,6 +16,7 @@ from typing import Literal
 from fleet.kit.protocol.endpoint import Endpoint, Unreachable
 from fleet.kit.simulate.cluster import Disk
 
+STRANGER = "stranger"
 LOG = "log"  # on a volume: the highest number that its member has
 Refusal = Literal[
     "known", "learner", "learning", "missing", "voter", "behind", "unhealthy", "not leader"
@@ -78,6 +79,9 @@ class ConsensusServers:
     servers: dict[str, ConsensusServer] = field(default_factory=dict)
     silent: set[str] = field(default_factory=set)  # pods that the operator does not reach
     broken: set[str] = field(default_factory=set)  # images with which no server starts
+    isolated: set[str] = field(default_factory=set)  # pods that other members do not reach
+    answers_late: bool = False  # requests are carried out, and nobody waits for the answer any more
+    read_only: bool = False  # an alarm is on: no write is taken, and no member is ready
     elections: int = 0
 
     # What a kubelet learns
@@ -101,12 +105,14 @@ class ConsensusServers:
     def is_ready(self, pod: str) -> bool:
         """Return whether a member serves: it votes, and its cluster has a leader."""
         server = self.servers.get(pod)
-        return server is not None and bool(server.cluster.leader) and server.member in server.cluster.voters
+        if server is None or self.read_only or pod in self.isolated:
+            return False
+        return bool(server.cluster.leader) and server.member in server.cluster.voters
 
     def tick(self) -> None:
         """Let every cluster elect a leader where it needs one, and write one number where it can."""
         for cluster in self.clusters.values():
-            running = {server.member: server for server in self._servers_of(cluster)}
+            running = {server.member: server for server in self._in_touch(cluster)}
             present = [number for number in cluster.voters if number in running]
             if len(present) <= len(cluster.voters) // 2:
                 cluster.leader = 0
@@ -118,7 +124,26 @@ class ConsensusServers:
             for number, server in running.items():
                 if number in cluster.listed:
                     server.volume.content[LOG] = written
-            cluster.acknowledged = max(cluster.acknowledged, written)
+            if not self.read_only:
+                cluster.acknowledged = max(cluster.acknowledged, written)
+
+    def mix_up(self, pod: str) -> None:
+        """Give a pod's volume the data of a member of another cluster."""
+        server = self.servers[pod]
+        number = make_number("another", str(server.cluster.number))
+        listed = ListedMember(make_number("another", pod), ("elsewhere",), pod)
+        self.clusters[number] = ConsensusCluster(number, {listed.number: listed})
+        server.volume.content.update(member=listed.number, cluster=number)
+
+    def add_stranger(self, address: str) -> None:
+        """Add a member that is none of the app's, as a person does by hand."""
+        for cluster in self.clusters.values():
+            number = make_number("stranger", address)
+            cluster.listed[number] = ListedMember(number, (address,), STRANGER, learner=True)
+
+    def remove_strangers(self) -> None:
+        for cluster in self.clusters.values():
+            cluster.listed = {number: member for number, member in cluster.listed.items() if member.name != STRANGER}
 
     # What a trial asks
 
@@ -132,7 +157,7 @@ class ConsensusServers:
 
     def is_served(self) -> bool:
         """Return whether a client's write would be acknowledged by a majority of the one cluster that there is."""
-        return [self._is_majority_running(cluster) for cluster in self.clusters.values()] == [True]
+        return [self._is_majority_running(cluster) for cluster in self.clusters.values()] == [not self.read_only]
 
     def membership(self) -> Mapping[str, str]:
         """Return each member by its pod, with whether it votes."""
@@ -157,7 +182,7 @@ class ConsensusServers:
         and ListRefusedError from a learner."""
         server = self.server_at(endpoint)
         member = server.cluster.listed.get(server.member)
-        if member is None or not server.cluster.leader:
+        if member is None or not server.cluster.leader or server.pod in self.isolated:
             raise Unreachable(endpoint, "no answer in 2 s")
         if member.learner:
             raise ListRefusedError("learner")
@@ -217,8 +242,12 @@ class ConsensusServers:
     def _servers_of(self, cluster: ConsensusCluster) -> Iterator[ConsensusServer]:
         return (server for server in self.servers.values() if server.cluster is cluster)
 
+    def _in_touch(self, cluster: ConsensusCluster) -> Iterator[ConsensusServer]:
+        """Return the servers of a cluster that reach each other."""
+        return (server for server in self._servers_of(cluster) if server.pod not in self.isolated)
+
     def _is_majority_running(self, cluster: ConsensusCluster, without: int = 0) -> bool:
-        running = {server.member for server in self._servers_of(cluster)}
+        running = {server.member for server in self._in_touch(cluster)}
         voters = [number for number in cluster.voters if number != without]
         return sum(number in running for number in voters) > len(voters) // 2
 

@@ -12,7 +12,18 @@ case is one of `CASES` for one of the changes; docs/how-to/app-types.md has the 
 """
 
 from fleet.testing.conformance.cases import CASES, Case, cases
-from fleet.testing.conformance.subject import Change, Servers, Subject, declared_subject
+from fleet.testing.conformance.subject import Change, Servers, Subject, Trouble, declared_subject
 from fleet.testing.conformance.trial import StuckError, Trial
 
-__all__ = ["CASES", "Case", "Change", "Servers", "StuckError", "Subject", "Trial", "cases", "declared_subject"]
+__all__ = [
+    "CASES",
+    "Case",
+    "Change",
+    "Servers",
+    "StuckError",
+    "Subject",
+    "Trial",
+    "Trouble",
+    "cases",
+    "declared_subject",
+]

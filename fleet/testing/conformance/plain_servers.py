@@ -21,13 +21,15 @@ class PlainServers:
     acknowledged: dict[str, int] = field(default_factory=dict)  # by volume: how many numbers were
     silent: set[str] = field(default_factory=set)
     broken: set[str] = field(default_factory=set)
+    isolated: set[str] = field(default_factory=set)  # they know nothing of each other, so that changes nothing
     elections: int = 0
     _ready: set[str] = field(default_factory=set)
 
     def start(self, container: Container) -> str:
         if container.image in self.broken:
             return "exec format error"
-        named = [word for word in container.arguments if any(word.endswith(f"/{file}") for file in container.files)]
+        words = (*container.arguments, *container.prepared)
+        named = [word for word in words if any(word.endswith(f"/{file}") for file in container.files)]
         if container.files and not named:
             return f"open {container.arguments[-1] if container.arguments else ''}: no such file or directory"
         self.running[container.pod] = container.volume

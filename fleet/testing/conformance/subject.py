@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -11,7 +11,7 @@ from fleet.kit.app_type import AppType
 from fleet.kit.driver import Refusal
 from fleet.kit.operate.engine import Engine
 from fleet.kit.operate.plain_engine import PlainEngine
-from fleet.kit.simulate.cluster import Members, Object, SimulatedCluster
+from fleet.kit.simulate.cluster import Members, Object, SimulatedCluster, claims_in
 from fleet.model.app import App
 from fleet.model.types import amount
 from fleet.names import GROUP, VERSION
@@ -27,6 +27,7 @@ class Servers(Members, Protocol):
 
     silent: set[str]  # pods that the operator does not reach
     broken: set[str]  # images with which no server starts
+    isolated: set[str]  # pods that other members do not reach
     elections: int  # how often a primary was elected because the former one was gone; 0 for ever where there is none
 
     def is_served(self) -> bool:
@@ -46,35 +47,56 @@ class Change:
     name: str
     begin: Callable[[Trial], None]
     interrupts: bool = False  # takes away more than the app can lose: no client need be served meanwhile
+    spec: Mapping[str, Any] = field(default_factory=dict)  # what git says otherwise, if that is all
+    breaks: bool = False  # something broke: a member is gone without having been asked
+    before: Mapping[str, Any] = field(default_factory=dict)  # what git said until then, other than of the subject
+    proves: str = ""  # the capability that it takes: "scale", "upgrade", "downgrade"
+
+    @property
+    def resizes(self) -> bool:
+        return self.proves == "scale"
 
     def __str__(self) -> str:
         return self.name
 
 
-def change_spec(name: str, *, interrupts: bool = False, **spec: Any) -> Change:
+def change_spec(name: str, *, interrupts: bool = False, proves: str = "", **spec: Any) -> Change:
     """Return a change of fields of the custom resource's spec."""
-    return Change(name, lambda trial: trial.change(**spec), interrupts)
+    return Change(name, lambda trial: trial.change(**spec), interrupts, spec, proves=proves)
 
 
-def _kill_pod(trial: Trial, ordinal: int) -> None:
-    trial.cluster.kill_pod(f"{NAME}-{ordinal}")
-
-
-def _lose_volume(trial: Trial, claim: str) -> None:
-    pod = claim.split("-", 1)[1]
-    trial.cluster.kill_pod(pod)
-    trial.cluster.lose_volume(claim)
+def break_it(name: str, begin: Callable[[Trial], None], *, interrupts: bool = False) -> Change:
+    """Return something that breaks, or that somebody does behind the operator's back."""
+    return Change(name, begin, interrupts, breaks=True)
 
 
 def kill_pod(ordinal: int, *, interrupts: bool = False) -> Change:
-    return Change(f"pod {ordinal} killed", lambda trial: _kill_pod(trial, ordinal), interrupts)
+    """Return the loss of a pod, whose volume stays."""
+    pod = f"{NAME}-{ordinal}"
+    return break_it(f"pod {ordinal} killed", lambda trial: trial.cluster.kill_pod(pod), interrupts=interrupts)
 
 
 def lose_volume(claim: str, *, interrupts: bool = False) -> Change:
-    return Change(f"volume {claim} lost", lambda trial: _lose_volume(trial, claim), interrupts)
+    """Return the loss of a disk: its pod ends, and it is empty when the pod is back."""
+    return break_it(f"volume {claim} lost", lambda trial: trial.lose_volume(claim), interrupts=interrupts)
 
 
 @dataclass(frozen=True, slots=True)
+class Trouble:
+    """What leaves the operator with nothing that it may do: uncertain, or for a person to decide.
+
+    `reason` is what it says. `end` ends the trouble, and the app is to be as it was, with what git says by then.
+    """
+
+    name: str
+    begin: Callable[[Trial], None]
+    reason: str
+    end: Callable[[Trial], None]
+    is_git: bool = False  # it is git itself that asks for what cannot be
+    leaves: tuple[str, ...] = ()  # parts of the fingerprint that are otherwise afterwards
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Subject:
     """`make_engine` makes what a new process of the operator has, given the servers that it is to talk to."""
 
@@ -87,11 +109,20 @@ class Subject:
     bad_spec: Mapping[str, Any] = field(
         default_factory=dict
     )  # what asks for that image; the field `image` unless given
+    app_type: AppType[Any] | None = None  # for what it promises: what changes cost, and what it can do
     quorum: bool = False  # whether its members agree by a majority
     api_group: str = GROUP
-    minds: tuple[tuple[str, str], ...] = field(
-        default=()
-    )  # changes of which the second comes in the middle of the first
+    minds: tuple[tuple[str, str], ...] = ()  # changes of which the second comes in the middle of the first
+    begins_again: bool = True  # whether an app that is made again finds the data of the one before
+    takes_data: Mapping[str, Any] | None = None  # what of the spec has volumes go with the app
+    irreplaceable: frozenset[str] = frozenset()  # Secrets that only a person can bring back
+    proved_by: Mapping[str, str] = field(default_factory=dict)  # tests that prove what no change here takes
+    troubles: tuple[Trouble, ...] = ()
+    wanted_meanwhile: Mapping[str, Any] = field(default_factory=dict)  # what git asks for during a trouble
+    next_release: Callable[[Any], Engine[Any, Any]] | None = (
+        None  # the engine as another release of the operator has it
+    )
+    late: Callable[[Any, bool], None] | None = None  # has the servers' answers to requests come too late, or in time
 
     def make_trial(self, **spec: Any) -> Trial:
         """Return a trial in which nothing has been reconciled yet."""
@@ -102,7 +133,7 @@ class Subject:
             "metadata": {"name": NAME, "namespace": NAMESPACE, "uid": "app", "generation": 1},
             "spec": {**self.spec, **spec},
         }
-        return Trial(manifest, servers, lambda: self.make_engine(servers))
+        return Trial(manifest, servers, self.make_engine)
 
     def find(self, name: str) -> Change:
         """Return the change of a name."""
@@ -123,9 +154,19 @@ def declared_subject(app_type: AppType[Any], app: App) -> Subject:
     ]
     alone = count == 1  # whoever restarts the one member interrupts its clients
     fields = type(app).model_fields
-    changes = [change_spec(f"version {version}", interrupts=alone, version=version) for version in versions[-1:]]
+    changes = [
+        change_spec(f"version {version}", interrupts=alone, proves="upgrade", version=version)
+        for version in versions[-1:]
+    ]
+    back = next(iter(app_type.versions.series))
+    if app_type.caps.downgrade and versions and not isinstance(app_type.path(versions[-1], back), Refusal):
+        down = change_spec(f"back to version {back}", interrupts=alone, proves="downgrade", version=back)
+        changes.append(replace(down, before={"version": versions[-1]}))
     if app_type.caps.scale:
-        changes += [change_spec(count_noun(number, "member"), members=number) for number in (count + 2, count + 1)]
+        changes += [
+            change_spec(count_noun(number, "member"), proves="scale", members=number)
+            for number in (count + 2, count + 1)
+        ]
     if "storage" in fields:
         doubled = f"{int(amount(app.storage)) * 2}"  # type: ignore[attr-defined]
         changes.append(change_spec("larger volumes", storage=doubled))
@@ -136,6 +177,8 @@ def declared_subject(app_type: AppType[Any], app: App) -> Subject:
     return Subject(
         kind=app.kind(),
         spec=app.spec(),
+        app_type=app_type,
+        takes_data={"volume": {"onDelete": "delete"}} if "volume" in fields else None,
         make_servers=PlainServers,
         make_engine=lambda servers: PlainEngine(app_type, {}),
         changes=tuple(changes),
@@ -150,13 +193,16 @@ def fingerprint(cluster: SimulatedCluster, servers: Servers) -> dict[str, Any]:
     """Return what must be the same at the end of a trial, however it went there: UIDs, times and ids left out."""
     sets = {
         found["metadata"]["name"]: {
-            name: found["spec"].get(name) for name in ("replicas", "template", "updateStrategy", "ordinals")
+            **{name: found["spec"].get(name) for name in ("replicas", "template", "updateStrategy")},
+            "start": (found["spec"].get("ordinals") or {}).get("start", 0),
         }
         for found in cluster.list_objects("StatefulSet")
     }
-    sizes = {
+    used = {claim for found in cluster.list_objects("Pod") for claim in claims_in(found)}
+    sizes = {  # of members; which claims of former ones are kept depends on how far they came
         found["metadata"]["name"]: found["spec"]["resources"]["requests"]["storage"]
         for found in cluster.list_objects("PersistentVolumeClaim")
+        if found["metadata"]["name"] in used
     }
     pods = {
         found["metadata"]["name"]: (found["spec"]["containers"][0]["image"], found["spec"]["containers"][0].get("args"))

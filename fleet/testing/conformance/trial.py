@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleet.errors import ConflictError
+from fleet.errors import ConflictError, ResourceError
 from fleet.kit.observe.world import World
 from fleet.kit.operate.engine import Engine
+from fleet.kit.operate.teardown import torn_down
 from fleet.kit.order import diagnose
 from fleet.kit.simulate.cluster import Object, SimulatedCluster
 from fleet.kit.step import (
@@ -23,7 +24,6 @@ from fleet.kit.step import (
     Apply,
     Decision,
     Delete,
-    NotYetError,
     Revert,
     SetStatus,
     State,
@@ -46,24 +46,37 @@ class StuckError(AssertionError):
 
 @dataclass(slots=True)
 class Trial:
-    """`make_engine` makes what a new process of the operator would have; the trial asks for it again after a kill."""
+    """`make_engine` makes what a new process of the operator has, given the servers: again after each kill."""
 
     manifest: Object
     members: Any  # the simulated servers
-    make_engine: Callable[[], Engine[Any, Any]]
+    make_engine: Callable[[Any], Engine[Any, Any]]
     kill_after: int | None = None  # moves from now on
     moves: list[str] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)  # what requests to members ended with
     checks: list[Callable[[Trial], None]] = field(default_factory=list)  # called after every move and tick
     on_move: Callable[[Trial], None] | None = None
     stale: bool = False  # every reconcile sees the objects as they were before the one before it
     cluster: SimulatedCluster = field(init=False)
-    _engine: Engine[Any, Any] = field(init=False)
+    engine: Engine[Any, Any] = field(init=False)
+    observed: Any = None  # what the last reconcile saw
     _cached: World | None = None
 
     def __post_init__(self) -> None:
         self.cluster = SimulatedCluster(self.members)
-        self._engine = self.make_engine()
+        self.restart()
+
+    def restart(self) -> None:
+        """End the operator's process, and begin another one, which knows nothing."""
+        self.engine = self.make_engine(self.members)
+
+    def copy(self) -> Trial:
+        """Return another trial that goes on from here, with a new process of the operator and no checks."""
+        cluster = self.cluster.copy()
+        made = Trial(self.manifest, cluster.members, self.make_engine, moves=list(self.moves))
+        made.cluster = cluster
+        return made
 
     def change(self, **spec: Any) -> None:
         """Change what git says: fields of the custom resource's spec."""
@@ -88,19 +101,37 @@ class Trial:
         try:
             return asyncio.run(self._reconcile())
         except KilledError:
-            self._engine = self.make_engine()
+            self.restart()
             return None
 
     def observe(self) -> Any:
         """Return what an operator would observe now."""
-        return asyncio.run(self._engine.observe(self._app(), self.cluster.world()))
+        return asyncio.run(self.engine.observe(self._app(), self.cluster.world()))
+
+    def lose_volume(self, claim: str) -> None:
+        """Lose a disk: its pod ends, and it is empty when the pod is back."""
+        self.cluster.kill_pod(claim.split("-", 1)[1])
+        self.cluster.lose_volume(claim)
+
+    def tear_down(self) -> None:
+        """Take the app out of git: do what its deletion does, until nothing is left to do."""
+        for _ in range(ENOUGH):
+            decision = torn_down(self.engine, self._app(), self.cluster.world())
+            if decision is None:
+                return
+            self.decisions.append(decision)
+            for step in decision.steps:
+                asyncio.run(self._carry_out(None, step, self.cluster.world()))
+            self.tick()
+        raise StuckError(f"the app is not gone: {self.decisions[-1].message}")
 
     async def _reconcile(self) -> Decision:
-        app, engine = self._app(), self._engine
+        app, engine = self._app(), self.engine
         world, now = self._read(), self.cluster.now
         for manifest in engine.surroundings(app, world, now):
             self._apply(manifest, world)
         seen = await engine.observe(app, world if self.stale else self.cluster.world())
+        self.observed = seen
         for manifest in engine.attachments(seen):
             self._apply(manifest, world)
         concern, decision = diagnose(engine.concerns(seen), engine.at_rest(seen))
@@ -108,8 +139,8 @@ class Trial:
         try:
             for step in (*engine.answer_operations(seen, concern, decision), *decision.steps):
                 await self._carry_out(seen, step, world)
-        except (NotYetError, ConflictError):  # the next reconcile looks again
-            pass
+        except (ConflictError, ResourceError) as problem:  # the next reconcile looks again
+            self.problems.append(str(problem))
         return decision
 
     def _read(self) -> World:
@@ -138,7 +169,7 @@ class Trial:
                 if self.cluster.set_status(found, status):
                     self._moved(f"status {found['kind']} {found['metadata']['name']}")
             case Act():
-                await self._engine.act(seen, step, lambda: None)
+                await self.engine.act(seen, step, lambda: None)
                 self._moved(f"act {step.what}")
 
     def _annotate(self, annotations: Mapping[str, str]) -> None:
@@ -175,7 +206,7 @@ class Trial:
             check(self)
 
     def _app(self) -> Any:
-        return self._engine.app.from_manifest(self.manifest)
+        return self.engine.app.from_manifest(self.manifest)
 
 
 def _rests(decision: Decision) -> bool:

@@ -12,6 +12,7 @@ from fleet.errors import AccessError, ConfigurationError, FleetError
 from fleet.kit.observe.world import World, is_leaving, when
 from fleet.kit.operate.engine import Engine, Report
 from fleet.kit.operate.report import LONGEST, known_backup, status
+from fleet.kit.operate.teardown import torn_down
 from fleet.kit.order import Concern, diagnose
 from fleet.kit.permissions import DEFAULT, Permissions
 from fleet.kit.step import Decision, NotYetError, Object, State, blocked
@@ -32,7 +33,7 @@ from fleet_operator.core.operations import (
 from fleet_operator.core.outlive import outlived
 from fleet_operator.core.ownership import NotOursError
 from fleet_operator.core.release import is_abandoned, is_asked, released, taken_back
-from fleet_operator.core.teardown import definition_is_leaving, has_finalizer, pause, torn_down, with_finalizer
+from fleet_operator.core.teardown import definition_is_leaving, has_finalizer, pause, with_finalizer
 from fleet_operator.core.volumes import waited_for
 
 TRIES = 3  # failures of a step in a row until an app that is on its way is called degraded for them

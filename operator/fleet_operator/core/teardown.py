@@ -1,4 +1,4 @@
-"""An app that is taken out: everything that can be made again goes, what holds data stays unless the app says so.
+"""The end of an app in the cluster: how long to wait for it, and whose it is. What goes is decided in the kit.
 
 If not the app but its definition is being deleted, nobody asked for the app's end: it is let go, and runs on.
 """
@@ -8,32 +8,12 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from fleet.kit.observe.world import World, is_leaving, when
+from fleet.kit.observe.world import is_leaving, when
 from fleet.kit.operate.engine import Engine
-from fleet.kit.step import Decision, Delete, State, Step, step, wait
 from fleet.kube.runtime import Request
 
 FINALIZER = "fleet.dev/operator"
 SLOWEST = 15.0  # seconds between looks at an app whose end does not come
-ORDER = ("CronJob", "Job", "PodDisruptionBudget", "StatefulSet", "Service", "ConfigMap", "Secret")
-
-
-def torn_down(engine: Engine[Any, Any], app: Any, world: World) -> Decision | None:
-    """Return the next step; None when nothing is left that has to go. Pure."""
-    message = f"{app.name} is taken out"
-    for kind in ORDER:
-        present = [one for one in world.all(kind) if not is_leaving(one)]
-        if present:
-            steps: tuple[Step, ...] = tuple(Delete(one) for one in present)
-            return step(State.PROGRESSING, "Deleting", message, *steps)
-    if world.all("Pod") or world.all("StatefulSet"):
-        return wait(State.PROGRESSING, "Deleting", f"{message}; its pods end", 0.5)
-    if not engine.keeps_data(app):
-        claims = [one for one in engine.data_of(app, world) if not is_leaving(one)]
-        if claims:
-            gone = tuple(Delete(one, "VolumeDeleted", f"{one['metadata']['name']} goes with its app") for one in claims)
-            return step(State.PROGRESSING, "Deleting", message, *gone)
-    return None
 
 
 def pause(manifest: dict[str, Any], after: float, now: datetime.datetime) -> float:
