@@ -21,9 +21,10 @@ from fleet.kit.order import Concern, diagnose
 from fleet.kit.step import Act, Annotate, Delete, SetStatus, State, Step
 from fleet.model.app import ROLL
 from fleet.testing.conformance import Trial
-from fleet.testing.conformance.cases import CHANGE_CASES, installed
+from fleet.testing.conformance.cases import CHANGE_CASES, ChangeCase
 from fleet.testing.conformance.operations import ask, make_operation, operation_of, operations_of
 from fleet.testing.conformance.subject import Change
+from fleet.testing.conformance.watching import installed
 from tests.conformance.test_etcd import SUBJECT
 from tests.conformance.test_nats import SUBJECT as NATS_SUBJECT
 from tests.operator.etcd.observations import IMAGES, NOW, Drawing, app, before
@@ -424,11 +425,11 @@ def test_it_is_done_and_says_so(name: str) -> None:
     assert trial.members.lost_writes() == 0
 
 
-@pytest.mark.parametrize("number", sorted(CHANGE_CASES))
+@pytest.mark.parametrize("case", CHANGE_CASES, ids=lambda case: f"{case[0]} {case[1]}")
 @pytest.mark.parametrize("name", TOLD_APART)
-def test_operations_conform(name: str, number: str) -> None:
-    """Killed after every move, served throughout, with nodes away, in silence, with late caches."""
-    CHANGE_CASES[number][1](SUBJECT, ASKED[name])
+def test_operations_conform(name: str, case: ChangeCase) -> None:
+    """Killed after every move, served throughout, with nodes away, in silence, with late caches and answers."""
+    case[2](SUBJECT, ASKED[name])
 
 
 @pytest.mark.parametrize("name", [*TOLD_APART, "roll"])

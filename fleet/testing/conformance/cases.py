@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from fleet.testing.conformance import faults, procedures, promises
 from fleet.testing.conformance.subject import Change, Subject, Trouble
 
+ChangeCase = tuple[str, str, Callable[[Subject, Change], None]]  # number, title, and what it is
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -69,7 +71,7 @@ CASES: tuple[tuple[str, str, Callable[[Subject], None]], ...] = (
     ("C16", "deleted, its data goes if git says so", promises.take_data),
     ("C17", "no capability is claimed that nothing proves", promises.prove_capabilities),
 )
-CHANGE_CASES: tuple[tuple[str, str, Callable[[Subject, Change], None]], ...] = (
+CHANGE_CASES: tuple[ChangeCase, ...] = (
     ("C2", "killed after every move", procedures.survive_kills),
     ("C4", "clients are served throughout", procedures.stay_served),
     ("C6", "a node is away meanwhile", procedures.survive_absence),
