@@ -86,6 +86,11 @@ class Versions:
                 continue
         return None
 
+    def named_in(self, image: str) -> str | None:
+        """Return the release that the tag of an image names, by whatever template; None if it names none."""
+        found = _CANDIDATES[self.parts].search(image.rpartition(":")[2])
+        return self.exact(found[0]) if found is not None else None
+
     def _fill(self, template: str, version: str, tag: str) -> str:
         return template.format(version=version, series=self.series_of(version), tag=tag)
 

@@ -130,3 +130,10 @@ def test_a_version_of_an_unknown_series_is_refused_by_the_server_and_by_the_mode
 )
 def test_images_are_so_many_series_apart(before: str, after: str, steps: int | None) -> None:
     assert series_between(before, after) == steps
+
+
+def test_the_tag_of_an_image_names_a_release_by_any_template() -> None:
+    versions = Versions({"3.5": "3.5.35"}, image="quay.io/coreos/etcd:v{version}")
+    assert versions.named_in("registry.example:5000/etcd:v3.5.9-debug") == "3.5.9"
+    assert versions.named_in("registry.example:5000/etcd:3.5") == "3.5.35"
+    assert versions.named_in("registry.example:5000/etcd") is None

@@ -5,10 +5,9 @@ decisions. How they agree, elect and replicate is the kit's (`fleet.kit.simulate
 from __future__ import annotations
 
 import contextlib
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 from fleet.apps.etcd.engine.protocol import (
     Alarm,
@@ -17,9 +16,8 @@ from fleet.apps.etcd.engine.protocol import (
     Member,
     MemberStatus,
     Refused,
-    Unreachable,
 )
-from fleet.apps.etcd.versions import NEWEST
+from fleet.apps.etcd.versions import NEWEST, VERSIONS
 from fleet.kit.simulate.cluster import Container, Disk
 from fleet.kit.simulate.consensus import (
     ConsensusCluster,
@@ -75,7 +73,7 @@ class EtcdServers(ConsensusServers):
                 return words
         elif settings.get("force-new-cluster"):
             self.keep_only(self.clusters[volume.content["cluster"]], volume.content["member"])
-        if not self.run(container.pod, volume, _version(container.image)):
+        if not self.run(container.pod, volume, VERSIONS.named_in(container.image) or NEWEST["3.5"]):
             return _fatal("the member has been permanently removed from the cluster", "")
         return ""
 
@@ -103,12 +101,6 @@ class EtcdServers(ConsensusServers):
         return ""
 
     # What an engine asks, as `protocol.Etcd` has it
-
-    def guarded(self, allowed: Callable[[], None]) -> Self:
-        return self
-
-    async def close(self) -> None:
-        """Do nothing: nothing is open."""
 
     async def status(self, endpoint: Endpoint) -> MemberStatus:
         server = self.server_at(endpoint)
@@ -143,23 +135,23 @@ class EtcdServers(ConsensusServers):
     async def add_learner(self, endpoint: Endpoint, *peer_urls: str) -> Member:
         with self._asked(endpoint) as server:
             announced = _member(self.announce_member(server.cluster, *peer_urls))
-        self._answer(endpoint)
+        self.answer(endpoint)
         return announced
 
     async def promote(self, endpoint: Endpoint, member_id: int) -> None:
         with self._asked(endpoint) as server:
             self.promote_member(server.cluster, member_id)
-        self._answer(endpoint)
+        self.answer(endpoint)
 
     async def remove(self, endpoint: Endpoint, member_id: int) -> None:
         with self._asked(endpoint) as server:
             self.remove_member(server.cluster, member_id)
-        self._answer(endpoint)
+        self.answer(endpoint)
 
     async def move_leader(self, endpoint_of_leader: Endpoint, to: int) -> None:
         with self._asked(endpoint_of_leader) as server:
             self.transfer_leadership(server, to)
-        self._answer(endpoint_of_leader)
+        self.answer(endpoint_of_leader)
 
     async def update_peer_urls(self, endpoint: Endpoint, member_id: int, peer_urls: tuple[str, ...]) -> None:
         with self._asked(endpoint) as server:
@@ -181,11 +173,6 @@ class EtcdServers(ConsensusServers):
         with self._asked(endpoint) as server:
             server.cluster.settings["downgrade"] = version if action == "enable" else ""
 
-    def _answer(self, endpoint: Endpoint) -> None:
-        """Answer a request that was carried out, if anybody waits for that."""
-        if self.answers_late:
-            raise Unreachable(endpoint, "no answer in 2 s")
-
     @contextlib.contextmanager
     def _asked(self, endpoint: Endpoint) -> Iterator[ConsensusServer]:
         """Find the server of a request that needs a majority. Refusals are raised in etcd's words."""
@@ -204,13 +191,6 @@ def _settings(container: Container) -> Mapping[str, Any] | None:
     flag = next((word for word in container.arguments if word.startswith("--config-file=")), "")
     text = container.files.get(flag.rpartition("/")[2])
     return read_settings(text) if text is not None else None
-
-
-def _version(image: str) -> str:
-    named = re.search(r"(\d+\.\d+)(\.\d+)?", image)
-    if named is None:
-        return NEWEST["3.5"]
-    return named[0] if named[2] else NEWEST.get(named[1], f"{named[1]}.0")
 
 
 def _fatal(message: str, error: str) -> str:

@@ -11,19 +11,10 @@ from fleet.apps.etcd.spec import Etcd
 from fleet.kit.credentials.tls import CLIENTS, PEERS, DeclaredCertificate, Tls
 
 SERVER: DeclaredCertificate[Etcd] = DeclaredCertificate(
-    "server",
-    CLIENTS,
-    lambda app: app.name,
-    names.server_names,
-    ("127.0.0.1", "::1"),
-    client=True,
+    "server", CLIENTS, lambda app: app.name, names.server_names, ("127.0.0.1", "::1"), client=True
 )
 PEER: DeclaredCertificate[Etcd] = DeclaredCertificate(
-    "peer",
-    PEERS,
-    lambda app: f"{app.name}-peer",
-    names.peer_names,
-    client=True,
+    "peer", PEERS, lambda app: f"{app.name}-peer", names.peer_names, client=True
 )
 DECLARED: Tls[Etcd] = Tls(
     certificates=(SERVER, PEER),

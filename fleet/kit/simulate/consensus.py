@@ -9,9 +9,9 @@ says no, is for the engine to say, which derives from `ConsensusServers`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Self
 
 from fleet.kit.protocol.endpoint import Endpoint, Unreachable
 from fleet.kit.simulate.cluster import Disk
@@ -168,6 +168,18 @@ class ConsensusServers:
         }
 
     # What an engine asks
+
+    def guarded(self, allowed: Callable[[], None]) -> Self:
+        """Return the client of a process that leads, as real ones do: here nobody else does."""
+        return self
+
+    async def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+    def answer(self, endpoint: Endpoint) -> None:
+        """Answer a request that was carried out. Raises Unreachable where nobody waits for that any more."""
+        if self.answers_late:
+            raise Unreachable(endpoint, "no answer in 2 s")
 
     def server_at(self, endpoint: Endpoint) -> ConsensusServer:
         """Return the server behind an endpoint. Raises Unreachable if there is none, or it is silent."""

@@ -14,8 +14,7 @@ from typing import Any, Self
 
 from fleet.apps.etcd import names
 from fleet.apps.etcd.driver import DRIVER
-from fleet.apps.etcd.engine.answers import etcd_answers
-from fleet.apps.etcd.engine.decide import concerns
+from fleet.apps.etcd.engine.answers import concerns, etcd_answers
 from fleet.apps.etcd.engine.engine import EtcdEngine
 from fleet.apps.etcd.engine.half import EtcdHalf
 from fleet.apps.etcd.engine.observe import EtcdObservation, make_observation, statuses_of

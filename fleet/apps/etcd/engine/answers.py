@@ -1,4 +1,9 @@
-"""What etcd knows of an observation: the answers that it gives to decisions that all engines share. Pure."""
+"""What etcd knows of an observation: its answers to decisions that all engines share, and its concerns, for the core
+to go through in order. Pure.
+
+Nothing is remembered between reconciles but what the ledger, the StatefulSet and etcd itself hold, so that a reconcile
+may end anywhere and the next one goes on from what it finds.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +23,13 @@ from fleet.apps.etcd.engine.repair import (
 )
 from fleet.apps.etcd.engine.secrets import unsigned
 from fleet.apps.etcd.spec import Etcd
-from fleet.kit.adoption.convergence import changes_over, late
+from fleet.kit.adoption.concerns import list_concerns_as_found
+from fleet.kit.adoption.convergence import as_found, changes_over, late
 from fleet.kit.adoption.member_files import FOLDER
 from fleet.kit.backup.concern import list_leftovers, restore_first
 from fleet.kit.decide.other_version import refuse_other_version
 from fleet.kit.decide.replace import refuse_to_replace
+from fleet.kit.decide.table import list_concerns
 from fleet.kit.driver import Hop
 from fleet.kit.members import Ledger
 from fleet.kit.observe.answers import Answers, Images, image_in
@@ -115,3 +122,28 @@ class EtcdAnswers(Answers[Etcd]):
 def etcd_answers(images: Images, trust: str = "") -> EtcdAnswers:
     """Return etcd's answers, with the images that the operator has and the CAs that members must trust."""
     return EtcdAnswers(DRIVER, images, trust, frozenset({"announce", "vote", "drain", "lead", "defragment"}))
+
+
+def concerns(observation: EtcdObservation, answers: EtcdAnswers) -> Concerns:
+    """List the concerns of an etcd whose Services and certificates are in place."""
+    if as_found(observation):
+        return _as_found(observation, answers)
+    return list_concerns(observation, answers)
+
+
+def _as_found(observation: EtcdObservation, answers: EtcdAnswers) -> Concerns:
+    """Return what is looked after until the first roll, with what etcd alone knows in between."""
+    shared = list_concerns_as_found(observation, answers, rolls_anyway=STAGES.is_wanted(observation))
+    owned, *further = shared[Concern.ROLL]
+    return {
+        **shared,
+        Concern.FOUNDING: (lambda: unsigned(observation),),
+        Concern.CORRUPTION: (lambda: replace_corrupt(observation, answers, observation.pods),),
+        Concern.SPACE: (lambda: free_space(observation),),
+        Concern.REPAIR: (
+            lambda: take_back_downgrade(observation),
+            lambda: refuse_to_replace(observation, answers, observation.pods),
+        ),
+        Concern.ROLL: (owned, lambda: STAGES.begin(observation, answers), *further),
+        Concern.HEALTH: (*shared[Concern.HEALTH], lambda: refuse_other_version(observation, answers)),
+    }

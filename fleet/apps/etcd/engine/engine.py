@@ -9,8 +9,7 @@ from fleet.apps.etcd import names
 from fleet.apps.etcd.backup.plan import PLAN
 from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.engine import adoption
-from fleet.apps.etcd.engine.answers import EtcdAnswers, etcd_answers
-from fleet.apps.etcd.engine.decide import concerns
+from fleet.apps.etcd.engine.answers import EtcdAnswers, concerns, etcd_answers
 from fleet.apps.etcd.engine.encrypt import STAGES
 from fleet.apps.etcd.engine.half import EtcdHalf
 from fleet.apps.etcd.engine.observe import EtcdObservation, as_etcd
