@@ -57,8 +57,11 @@ Cases that take more than {most:.0f} s of CPU together are not run to the end fo
 Measured {date} by `{command}`, {cores} cores ({machine}) shared with other work, Python {python}: {minutes} min of CPU.
 """
 DATA_TESTS = (
+    "tests/kit/test_adopted_app.py",
     "tests/kit/test_adoption.py",
+    "tests/kit/test_adoption_killed.py",
     "tests/kit/test_app_engine.py",
+    "tests/kit/test_keeper.py",
     "tests/kit/test_plain.py",
     "tests/operator/etcd/test_act.py",
     "tests/operator/etcd/test_adoption.py",

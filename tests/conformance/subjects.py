@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from fleet.testing.conformance import Case, cases
 from tests.conformance import test_etcd, test_nats
-from tests.kit import test_pair_conforms, test_plain
+from tests.kit import keeper, test_pair_conforms, test_plain
 
 SUBJECTS = {
     "etcd": test_etcd.SUBJECT,
     "NATS": test_nats.SUBJECT,
     "pair": test_pair_conforms.SUBJECT,
     "plain pair": test_plain.SUBJECT,
+    "keeper": keeper.SUBJECT,
 }
 
 

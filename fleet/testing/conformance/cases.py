@@ -67,6 +67,7 @@ CASES: tuple[tuple[str, str, Callable[[Subject], None]], ...] = (
     ("C5", "an image that does not start is taken back", procedures.go_back),
     ("C9", "another release of the operator writes nothing", promises.outlive_a_release),
     ("C12", "a Secret that is lost is made again", promises.survive_lost_secrets),
+    ("C14", "taken over from others and given back", promises.adopt),
     ("C16", "deleted, its data stays and is found again", promises.keep_data),
     ("C16", "deleted, its data goes if git says so", promises.take_data),
     ("C17", "no capability is claimed that nothing proves", promises.prove_capabilities),

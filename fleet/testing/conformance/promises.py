@@ -8,6 +8,7 @@ from typing import Any
 
 from fleet.kit.app_type import AppType
 from fleet.kit.driver import Capabilities, Impact
+from fleet.testing.adoption import AdoptionSubject, check_adoption
 from fleet.testing.conformance.subject import Change, Subject, fingerprint
 from fleet.testing.conformance.watching import compare_ends, go_through, installed, keeps_writes, serves_clients
 
@@ -94,12 +95,20 @@ def take_data(subject: Subject) -> None:
     assert not trial.cluster.list_objects(KEPT), "volumes stayed, and git says that they go"
 
 
+def adopt(subject: Subject) -> None:
+    """Take over what others made and give it back, killed after every move: no pod is made anew."""
+    if subject.app_type is not None and subject.as_found:
+        check_adoption(AdoptionSubject(subject.app_type, subject.as_found))
+
+
 def prove_capabilities(subject: Subject) -> None:
     """Claim no capability that no case and no test has proved."""
     if subject.app_type is None:
         return
     claimed = {each.name for each in fields(Capabilities) if getattr(subject.app_type.caps, each.name)}
     proved = {change.proves for change in subject.changes}
+    if subject.as_found or type(subject.app_type).discovery is AppType.discovery:
+        proved.add("adopt")  # by C14; what every declaration inherits is proved for the kit
     for name in sorted(claimed - proved):
         test = subject.proved_by.get(name, "")
         file, _, function = test.partition("::")

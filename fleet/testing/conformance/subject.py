@@ -116,6 +116,7 @@ class Subject:
     begins_again: bool = True  # whether an app that is made again finds the data of the one before
     takes_data: Mapping[str, Any] | None = None  # what of the spec has volumes go with the app
     irreplaceable: frozenset[str] = frozenset()  # Secrets that only a person can bring back
+    as_found: tuple[Object, ...] = ()  # StatefulSets as others made them, which the type takes over
     proved_by: Mapping[str, str] = field(default_factory=dict)  # tests that prove what no change here takes
     troubles: tuple[Trouble, ...] = ()
     wanted_meanwhile: Mapping[str, Any] = field(default_factory=dict)  # what git asks for during a trouble
