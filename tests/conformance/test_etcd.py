@@ -85,6 +85,14 @@ def isolate(trial: Trial) -> None:
     trial.members.isolated |= {"db-0", "db-1", "db-2"}
 
 
+def empty_lists(trial: Trial) -> None:
+    trial.members.unlisted |= {"db-0", "db-1", "db-2"}
+
+
+def shorten_lists(trial: Trial) -> None:
+    trial.members.unlisted |= {"db-1", "db-2"}
+
+
 def mix_volumes_up(trial: Trial) -> None:
     trial.members.mix_up("db-2")
     trial.cluster.kill_pod("db-2")
@@ -147,6 +155,8 @@ SUBJECT = Subject(
     ),
     troubles=(
         Trouble("nobody answers", silence, "Unreachable", lambda trial: trial.members.silent.clear()),
+        Trouble("lists of members are empty", empty_lists, "ListDoubted", lambda trial: trial.members.unlisted.clear()),
+        Trouble("lists lack others", shorten_lists, "ListDoubted", lambda trial: trial.members.unlisted.clear()),
         Trouble("no member reaches another", isolate, "NoMajority", lambda trial: trial.members.isolated.clear()),
         Trouble("a volume of another cluster", mix_volumes_up, "OtherCluster", bring_volume_back),
         Trouble(

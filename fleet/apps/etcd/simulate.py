@@ -126,7 +126,7 @@ class EtcdServers(ConsensusServers):
 
     async def members(self, endpoint: Endpoint, linearizable: bool = True) -> tuple[Member, ...]:
         with self._asked(endpoint) as server:
-            return tuple(map(_member, server.cluster.listed.values()))
+            return tuple(map(_member, self.list_members(server.cluster)))
 
     async def revision(self, endpoint: Endpoint) -> int:
         with self._asked(endpoint) as server:

@@ -14,6 +14,7 @@ from fleet.kit.decide.leave import scale_in
 from fleet.kit.decide.quorum import recover_majority
 from fleet.kit.decide.roll import give_up_roll, revive_members, roll_members
 from fleet.kit.decide.upkeep import (
+    doubt_list,
     grow_volumes,
     refuse_other_cluster,
     refuse_strangers,
@@ -50,6 +51,7 @@ def list_concerns_as_found(observation: Observation[A], answers: Answers[A], *, 
         Concern.QUORUM: (
             lambda: recover_majority(observation, answers, forcible=False),
             lambda: refuse_strangers(observation),
+            lambda: doubt_list(observation),
         ),
         Concern.LEAVING: (lambda: scale_in(observation, answers),),
         Concern.JOINING: (lambda: settle_members(observation, answers),),

@@ -19,6 +19,7 @@ from fleet.kit.decide.replace import replace_member
 from fleet.kit.decide.roll import give_up_roll, revive_members, roll_members
 from fleet.kit.decide.settings import reload_settings
 from fleet.kit.decide.upkeep import (
+    doubt_list,
     grow_volumes,
     refuse_other_cluster,
     refuse_strangers,
@@ -72,7 +73,11 @@ def _shared(observation: Observation[A], answers: Answers[A]) -> Concerns:
         Concern.STAFF: (lambda: restore_pods(observation),),
         Concern.ROLLBACK: (lambda: give_up_roll(observation, answers),),
         Concern.REVIVAL: (lambda: revive_members(observation, answers),),
-        Concern.QUORUM: (lambda: recover_majority(observation, answers), lambda: refuse_strangers(observation)),
+        Concern.QUORUM: (
+            lambda: recover_majority(observation, answers),
+            lambda: refuse_strangers(observation),
+            lambda: doubt_list(observation),
+        ),
         Concern.REPAIR: (lambda: replace_member(observation, answers),),
         Concern.LEAVING: (lambda: scale_in(observation, answers),),
         Concern.JOINING: (lambda: admit_members(observation, answers), lambda: settle_members(observation, answers)),

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from fleet.kit import names
+from fleet.kit.decide.health import state_of
 from fleet.kit.observe.answers import Answers
-from fleet.kit.observe.observation import Observation, ledger_of, set_of
-from fleet.kit.observe.world import is_leaving
-from fleet.kit.step import Apply, Decision, Delete, Object, State, blocked, step
+from fleet.kit.observe.observation import Observation, in_order, ledger_of, set_of
+from fleet.kit.observe.world import is_leaving, is_ready
+from fleet.kit.step import Apply, Decision, Delete, Object, State, blocked, step, wait
 from fleet.kit.workload.stateful_set import changed
 from fleet.model.app import App
 from fleet.model.types import amount
@@ -29,6 +30,29 @@ def refuse_other_cluster(observation: Observation[A], answers: Answers[A]) -> De
         f"{', '.join(others)} belong to another {answers.name} cluster than {identity}, which this app is; nothing is "
         "changed. Delete the volume of the member that is wrong, or restore into a new app",
     )
+
+
+def doubt_list(observation: Observation[A]) -> Decision | None:
+    """Wait while the list of members lacks one that serves, in its own words and its kubelet's: one of them is wrong.
+
+    A member that was taken out ends within a second. Until then, and while an answer is wrong, nobody is taken for gone
+    by that list, and no volume is emptied for it.
+    """
+    if observation.role.joining != "announced" or observation.agreement is None:
+        return None
+    doubtful = [
+        pod
+        for pod, state in observation.states.items()
+        if pod not in observation.members
+        and state.votes
+        and not state.obstacle
+        and is_ready(observation.world.pod(pod))
+    ]
+    if not doubtful:
+        return None
+    pods = ", ".join(in_order(doubtful))
+    message = f"not on the list of members, and serving: {pods}; nothing is done by such a list"
+    return wait(state_of(observation, doubtful), "ListDoubted", message)
 
 
 def refuse_strangers(observation: Observation[A]) -> Decision | None:

@@ -81,6 +81,7 @@ class ConsensusServers:
     broken: set[str] = field(default_factory=set)  # images with which no server starts
     isolated: set[str] = field(default_factory=set)  # pods that other members do not reach
     answers_late: bool = False  # requests are carried out, and nobody waits for the answer any more
+    unlisted: set[str] = field(default_factory=set)  # pods that lists of members leave out, though they are members
     read_only: bool = False  # an alarm is on: no write is taken, and no member is ready
     elections: int = 0
 
@@ -199,6 +200,10 @@ class ConsensusServers:
         if member.learner:
             raise ListRefusedError("learner")
         return server
+
+    def list_members(self, cluster: ConsensusCluster) -> list[ListedMember]:
+        """Return the list of members as it is told."""
+        return [member for member in cluster.listed.values() if member.name not in self.unlisted]
 
     def announce_member(self, cluster: ConsensusCluster, *addresses: str) -> ListedMember:
         """Put a learner on the list: one at a time."""

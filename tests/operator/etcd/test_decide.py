@@ -439,13 +439,22 @@ def test_a_learner_has_its_file_before_it_has_a_pod_and_its_pod_before_its_vote(
 
 def test_a_learner_that_never_started_is_told_anew_when_another_member_is_taken_out() -> None:
     everybody = ("db-0", "db-1", "db-2", "db-3")
-    drawing = Drawing(app=app(members=5), ran=app()).learner(3).off_the_list("db-2")
+    drawing = Drawing(app=app(members=5), ran=app()).learner(3).crash("db-2", NO_DATA).off_the_list("db-2")
     drawing.place("db-3", MemberRecord("joining", f"{member_id(3, 1):x}", everybody))
     decision = drawing.decision()
     assert decision.reason == "Joining"
     written = applied(decision, "ConfigMap")
     record = read(written["metadata"]["annotations"][LEDGER]).places["db-3"]
     assert record.cluster == ("db-0", "db-1", "db-3"), "etcd turns a member away whose file names others than the list"
+
+
+@pytest.mark.parametrize("wanted", [app(), app(members=1), app(members=5)], ids=["rest", "scale in", "scale out"])
+def test_a_list_that_lacks_members_that_serve_takes_nobody_for_gone(wanted: Etcd) -> None:
+    drawing = Drawing(app=wanted, ran=app()).off_the_list("db-1").off_the_list("db-2")
+    decision = drawing.decision()
+    assert (decision.reason, drawing.steps()) == ("ListDoubted", [])
+    assert decision.message.startswith("not on the list of members, and serving: db-1, db-2;")
+    assert drawing.off_the_list("db-0").steps() == [], "an empty list"
 
 
 def test_a_claim_that_was_left_behind_is_emptied_before_the_learner_starts() -> None:
