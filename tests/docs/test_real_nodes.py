@@ -18,6 +18,7 @@ from tests.docs.terminal import Terminal
 from tests.docs.test_examples import ON_REAL_NODES, TESTS_ON_REAL_NODES, WITH_THE_OPERATOR, follow
 
 IMAGES = ("fleet-operator", "etcd:3.5", "etcd:3.5.35", "etcd:3.6.8")  # what the first reader waits for
+DEFINITIONS = ("etcds.fleet.dev", "operations.fleet.dev")
 pytestmark = [pytest.mark.real_nodes, pytest.mark.timeout(1200)]
 
 
@@ -38,7 +39,7 @@ class RealDesk(Desk):
         if operator:
             self._fleet(self.template, "operator", "uninstall", "--yes", "--kubeconfig", str(self.lab.kubeconfig))
             self.lab.kubectl(cluster.name, "delete", "namespace", SYSTEM)
-            self.lab.kubectl(cluster.name, "delete", "crd", "--ignore-not-found", "etcds.fleet.dev")
+            self.lab.kubectl(cluster.name, "delete", "crd", "--ignore-not-found", *DEFINITIONS)
 
 
 @pytest.fixture(scope="module")

@@ -88,7 +88,7 @@ class Operator:
             f"--operator-image={OPERATOR_IMAGE}",
             f"--image={self.engine.name}={self.engine.image}",
             "--allow-image=*",
-            "--allow-service=*",
+            *(("--allow-service=*",) if tree is None else ()),  # which the release before does not have
             *self.options,
         ]
         with self.log.open("ab") as log:

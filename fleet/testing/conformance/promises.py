@@ -11,6 +11,7 @@ from fleet.kit.driver import Capabilities, Impact
 from fleet.testing.adoption import AdoptionSubject, check_adoption
 from fleet.testing.conformance.subject import Change, Subject, fingerprint
 from fleet.testing.conformance.watching import compare_ends, go_through, installed, keeps_writes, serves_clients
+from fleet.text import count_noun
 
 IDLE = 5  # reconciles in which nothing may be done
 KEPT = "PersistentVolumeClaim"
@@ -41,7 +42,9 @@ def cost_what_is_said(subject: Subject, change: Change) -> None:
     if {Impact.RESTART, Impact.UPGRADE} & {*costs}:
         assert 0 < restarted <= members, f"{change}: {restarted} of {members} members were made anew"
     else:
-        assert not restarted, f"{change} is said to cost {', '.join(costs)}, and {restarted} pods were made anew"
+        assert not restarted, (
+            f"{change} is said to cost {', '.join(costs)}, and it restarted {count_noun(restarted, 'pod')}"
+        )
 
 
 def _changed_fields(app_type: AppType[Any], change: Change) -> list[str]:

@@ -104,7 +104,9 @@ def test_an_app_lives_through_the_operators_coming_and_going(desk: Desk) -> None
     assert desk.fleet("connect", "registry", "--", "get", "piped", "--print-value-only") == "from standard input\n"
     assert "unknown command" in desk.fleet("connect", "registry", "--", "nonsense", code=1)
     made = json.loads(desk.fleet("backup", "registry", "-o", "json"))
-    assert (made["state"], made["app"], made["place"]) == ("complete", "registry", f"claim/backups/{made['name']}")
+    assert (made["state"], made["place"].rpartition("/")[0]) == ("complete", "claim/backups")
+    asked_for = json.loads(desk.fleet("operations", "registry", "-o", "json"))
+    assert [(one["operation"], one["phase"]) for one in asked_for] == [(made["operation"], "Succeeded")]
     assert made["size"] > 0 and made["checksum"].startswith("sha256:")
     listed = json.loads(desk.fleet("backup", "registry", "--list", "-o", "json"))
     assert [(one["state"], one["checksum"]) for one in listed] == [("complete", made["checksum"])]

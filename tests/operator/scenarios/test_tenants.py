@@ -116,7 +116,7 @@ def test_odd_objects_of_one_tenant_are_that_tenants_trouble_alone(
         "laughs": "Invalid",
         "trusts": "Invalid",
         "deep": "OperatorFailed",
-        "many": "OperatorFailed",
+        "many": "LedgerUnreadable",
     }
     cluster.wait("each says so", lambda: {name: reason(cluster, name) for name in wanted} == wanted, 60)
     assert "anchor" in status_of(cluster, "laughs")["message"]
