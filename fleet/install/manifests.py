@@ -63,6 +63,7 @@ def manifests(settings: InstallOptions) -> list[Manifest]:
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": OPERATOR, "namespace": SYSTEM}},
         everywhere,
         rights.bind_role(everywhere),
+        *rights.member_roles(),
         in_namespaces,
         rights.people_role(),
         at_home,

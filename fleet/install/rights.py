@@ -2,7 +2,8 @@
 
 Three roles: what must be seen everywhere (the apps themselves, which nodes there are, where volumes can be used), what
 one of several replicas needs to lead, and what apps are made of. The last is bound by RoleBindings only, one per
-namespace.
+namespace. What members may do whose engine talks to the API server is a role per app type that the operator may bind
+and does not have.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.apps.registry import drivers
+from fleet.kit.app_type import AppType
 from fleet.kit.operations.operation import RESOURCE as OPERATIONS
+from fleet.kit.workload.accounts import make_cluster_role
 from fleet.render.crd import definition
 from fleet.render.operator_rights import APPS_ROLE, OPERATOR, RBAC, SYSTEM
 
@@ -66,7 +69,33 @@ def apps_role() -> Manifest:
         _rule("policy", ["poddisruptionbudgets"], WRITE_VERBS),
         _rule("batch", ["jobs", "cronjobs"], WRITE_VERBS),
         _rule("events.k8s.io", ["events"], ("create", "patch")),
+        *_binding_rules(),
     )
+
+
+def member_roles() -> list[Manifest]:
+    """Return a role for the members of each app type whose engine talks to the API server.
+
+    Nobody has one until the operator binds it in a namespace with an app of the type.
+    """
+    types = (driver for driver in drivers() if isinstance(driver, AppType))
+    return [role for app_type in types if (role := make_cluster_role(app_type)) is not None]
+
+
+def _binding_rules() -> list[Manifest]:
+    """Return what lets the operator give members their rights, which it has not itself; nothing where there are none.
+
+    The API server takes a binding to any other role only from those who have all of its rights. A right to bind that
+    is bound in a namespace counts in that namespace alone.
+    """
+    roles = [role["metadata"]["name"] for role in member_roles()]
+    if not roles:
+        return []
+    return [
+        _rule("", ["serviceaccounts"], WRITE_VERBS),
+        _rule(RBAC, ["rolebindings"], WRITE_VERBS),
+        _rule(RBAC, ["clusterroles"], ("bind",), names=roles),
+    ]
 
 
 def people_role() -> Manifest:

@@ -23,6 +23,7 @@ from fleet.kit.driver import Capabilities, Driver, EngineMeta, Impact, Path, Pro
 from fleet.kit.members import LEDGER, MemberRecord
 from fleet.kit.members import read as read_ledger
 from fleet.kit.programs import Client
+from fleet.kit.rights import ApiRule
 from fleet.kit.versions import Versions
 from fleet.model.app import App
 from fleet.model.app_settings import Resources
@@ -113,6 +114,7 @@ class Role(Generic[A]):
     scratch: tuple[str, ...] = ()  # directories that are empty at each start: the image itself cannot be written to
     prepare: tuple[tuple[str, ...], ...] = ()  # commands of the engine's own image that run before each start
     before_stop: tuple[str, ...] = ()  # the command that ends a member's work before it is told to end
+    rights: tuple[ApiRule, ...] = ()  # what its process may do with the API server; without any it has no token
     user: int = USER
     grace: int = 30  # seconds that a member has to end
     patience: float = 300.0  # seconds until a restart that does not come back is a failure, if it recovers nothing
@@ -325,6 +327,11 @@ class AppType(Driver[A]):
 
     def members(self, spec: A) -> int:
         return self.roles[0].count(spec)
+
+    @property
+    def further_kinds(self) -> tuple[str, ...]:
+        """Return the kinds of objects that apps of this type have and those of most types have not."""
+        return ("ServiceAccount", "RoleBinding") if any(role.rights for role in self.roles) else ()
 
     def is_encrypted(self, app: A) -> bool:
         """Tell whether members present certificates of the app's own CAs."""

@@ -101,6 +101,11 @@ def host(app: App, pod: str, role: str = "") -> str:
     return f"{pod}.{peers_service(app, role)}.{app.namespace}.svc"
 
 
+def account(app: App, role: str = "") -> str:
+    """Return the ServiceAccount of a role's members, if they have one: never "default", whatever the app is called."""
+    return f"{role_name(app, role)}-member"
+
+
 def members_map(app: App) -> str:
     """Return the ConfigMap with the ledger and the members' files."""
     return f"{app.name}-members"

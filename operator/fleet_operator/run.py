@@ -89,7 +89,7 @@ def describe_engines(loaded: Sequence[Engine[Any, Any]]) -> str:
 def _controller(engine: Engine[Any, Any], reconciler: Reconciler, namespace: str) -> Controller:
     kind, group = engine.app.kind(), engine.app.api_group
     ours = {"fleet.dev/kind": kind}  # on all that we make, and on what we took over
-    children = tuple(Watch(resource, label("fleet.dev/app"), labels=ours) for resource in kinds.CHILDREN)
+    children = tuple(Watch(resource, label("fleet.dev/app"), labels=ours) for resource in kinds.children(engine))
     nodes = Watch(kinds.NODES, lambda node: (), when=lambda change: False)
     asked = Watch(kinds.OPERATIONS, operated_app(kind, group), when=generation_changed, optional=True)
     return Controller(

@@ -30,6 +30,7 @@ from fleet_queue import Queue
 class QueueEngine:
     app = Queue
     resource = Resource("fleet.dev", "v1alpha1", "Queue", "queues", True)
+    further_kinds = ()
 
     def __init__(self, images, permissions):
         assert isinstance(permissions, Permissions)

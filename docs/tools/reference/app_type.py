@@ -19,12 +19,14 @@ from fleet.kit.observe.answers import Answers, DesiredTemplate
 from fleet.kit.observe.observation import Agreement, MemberState, Observation, Silence
 from fleet.kit.operate import engine
 from fleet.kit.operate.engine import ActingHalf, Begun, Connector, Declined, Done, NotYet
+from fleet.kit.rights import ApiRule
 from fleet.kit.step import Act
 from fleet.kit.versions import Versions
 from fleet.kit.workload.roll import StopObjection
 from fleet.testing.conformance.subject import Change, Servers, Subject
 
-DECLARED = (AppType, Role, Port, Ready, DataVolume, AppService, Setting, Impact, Versions, Hop, Refusal, Problem)
+SHAPE = (AppType, Role, Port, Ready, DataVolume, ApiRule, AppService)
+DECLARED = (*SHAPE, Setting, Impact, Versions, Hop, Refusal, Problem)
 SECURED = (User, Tls, DeclaredCertificate, DeclaredAuthority)
 ACTING = (ActingHalf, Connector, MemberState, Silence, Agreement, Act, Done, Begun, NotYet, Declined)
 ANSWERED = (Answers, Observation, MemberRecord, StopObjection, DesiredTemplate, Remedy)

@@ -13,7 +13,17 @@ from fleet.names import OPERATOR
 
 Object = dict[str, Any]
 RELEASED = "fleet.dev/released"  # the annotation of what an app gave back: whose it was
-ORDER = ("CronJob", "PodDisruptionBudget", "StatefulSet", "PersistentVolumeClaim", "Service", "Secret", "ConfigMap")
+ORDER = (
+    "CronJob",
+    "PodDisruptionBudget",
+    "StatefulSet",
+    "PersistentVolumeClaim",
+    "Service",
+    "Secret",
+    "ConfigMap",
+    "RoleBinding",
+    "ServiceAccount",
+)
 _MADE = ("ConfigMap", "Secret", "CronJob")  # for the app alone; should it be taken over again, they are of use
 _LABELS = ("fleet.dev/app", "fleet.dev/kind")
 _BY_US = "app.kubernetes.io/managed-by"

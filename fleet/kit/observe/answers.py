@@ -29,6 +29,7 @@ from fleet.text import count_noun
 
 A = TypeVar("A", bound=App)
 Images = Mapping[str, str]
+_AROUND = ("Service", "PodDisruptionBudget", "RoleBinding", "ServiceAccount")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,7 @@ class Answers(Generic[A]):
         """Return objects of the app that are of no more use: what stood around the pods of roles it has no more."""
         asked = {role.name for role in self.app_type.roles_of(observation.app)}
         gone = {role.name for role in self.app_type.roles if role.name} - asked
-        around = [*observation.world.all("Service"), *observation.world.all("PodDisruptionBudget")]
+        around = [found for kind in _AROUND for found in observation.world.all(kind)]
         own = names.metrics_service(observation.app)
         unasked = [] if metrics_of(observation.app).service else [observation.world.get("Service", own)]
         return [*(found for found in around if _component_of(found) in gone), *(one for one in unasked if one)]

@@ -67,6 +67,10 @@ class AppEngine(Generic[A]):
         self._half = half
         self._clients: dict[tuple[str, str], _Client] = {}  # open connections, and nothing else
 
+    @property
+    def further_kinds(self) -> Sequence[str]:
+        return self.app_type.further_kinds
+
     def answers(self, observation: Observation[A]) -> Answers[A]:
         """Return what the app type makes of an observation."""
         return Answers(self.app_type, self.images, self.trust(observation))

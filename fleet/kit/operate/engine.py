@@ -134,6 +134,10 @@ class Engine(Protocol[A, S]):
     resource: Resource
     app: type[A]
 
+    @property
+    def further_kinds(self) -> Sequence[str]:
+        """Return the kinds of objects that its apps have beside those that all apps have."""
+
     def surroundings(self, app: A, world: World, now: datetime.datetime) -> list[Object]:
         """Return what must be there before and around the members: Services, certificates. It may make new keys."""
 

@@ -16,6 +16,7 @@ from fleet.kit.app_type import AppService, AppType, DataVolume, Port, Ready, Rol
 from fleet.kit.credentials.tls import TRUST
 from fleet.kit.credentials.users import secret_name
 from fleet.kit.driver import Problem
+from fleet.kit.workload.accounts import make_account, mount_token, token_volume
 from fleet.kit.workload.escalation import list_escalations
 from fleet.kit.workload.files import file_name, revision
 from fleet.kit.workload.pod_settings import UNPRIVILEGED, arrange
@@ -33,7 +34,7 @@ _FILES = "members"  # the volume with the configuration files
 
 
 def surroundings(app_type: AppType[A], app: A) -> list[Manifest]:
-    """Return all that stands around the members and holds nothing: Services and the budgets for evictions."""
+    """Return all that stands around the members and holds nothing: Services, budgets for evictions, and accounts."""
     roles = {role.name: role for role in app_type.roles_of(app)}
     return [
         *(_peers_service(app, role) for role in roles.values()),
@@ -44,6 +45,7 @@ def surroundings(app_type: AppType[A], app: A) -> list[Manifest]:
         ),
         *_metrics_services(app_type, app),
         *(_budget(app, role) for role in roles.values()),
+        *(manifest for role in roles.values() for manifest in make_account(app, role)),
     ]
 
 
@@ -182,6 +184,7 @@ def _template(app_type: AppType[A], app: A, image: str, role: Role[A]) -> Manife
     return {
         "metadata": {"labels": names.labels(app, role.name)},
         "spec": {
+            **({"serviceAccountName": names.account(app, role.name)} if role.rights else {}),
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": role.grace,
@@ -270,6 +273,8 @@ def _mounts(app_type: AppType[A], app: A, role: Role[A]) -> Iterator[Manifest]:
         yield {"name": f"scratch-{number}", "mountPath": path}
     for purpose, path in role.certificates.items() if app_type.is_encrypted(app) else ():
         yield {"name": purpose, "mountPath": path, "readOnly": True}
+    if role.rights:
+        yield mount_token()
 
 
 def _volumes(app_type: AppType[A], app: A, role: Role[A]) -> Iterator[Manifest]:
@@ -279,6 +284,8 @@ def _volumes(app_type: AppType[A], app: A, role: Role[A]) -> Iterator[Manifest]:
         yield {"name": f"scratch-{number}", "emptyDir": {}}
     for purpose in role.certificates if app_type.is_encrypted(app) else ():
         yield {"name": purpose, "secret": {"secretName": names.secret(app, purpose), "defaultMode": 0o440}}
+    if role.rights:
+        yield token_volume()
 
 
 def _fill(app_type: AppType[A], app: A, role: Role[A], words: Sequence[str]) -> list[str]:

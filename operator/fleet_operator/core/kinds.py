@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from fleet.kit.operate.engine import Engine
 from fleet.kit.operations.operation import RESOURCE
 from fleet.objects.resource import Resource
 
@@ -15,12 +18,20 @@ REVISIONS = Resource("apps", "v1", "ControllerRevision", "controllerrevisions", 
 BUDGETS = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True)
 JOBS = Resource("batch", "v1", "Job", "jobs", True)
 CRON_JOBS = Resource("batch", "v1", "CronJob", "cronjobs", True)
+ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts", True)
+BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", True)
 OPERATIONS = RESOURCE
 NODES = Resource("", "v1", "Node", "nodes", False)
 VOLUMES = Resource("", "v1", "PersistentVolume", "persistentvolumes", False)
 
 CHILDREN = (SERVICES, CONFIG_MAPS, SECRETS, CLAIMS, PODS, STATEFUL_SETS, BUDGETS, JOBS, CRON_JOBS)
-BY_KIND = {resource.kind: resource for resource in (*CHILDREN, REVISIONS, NODES, OPERATIONS)}
+FURTHER = (ACCOUNTS, BINDINGS)  # of apps whose type asks for them
+BY_KIND = {resource.kind: resource for resource in (*CHILDREN, *FURTHER, REVISIONS, NODES, OPERATIONS)}
+
+
+def children(engine: Engine[Any, Any]) -> tuple[Resource, ...]:
+    """Return the kinds of what an engine's apps are made of."""
+    return (*CHILDREN, *(BY_KIND[kind] for kind in engine.further_kinds))
 
 
 def of(found: dict[str, object]) -> Resource:

@@ -170,7 +170,7 @@ class Reconciler:
             request.event("Released", "its definition is being deleted; the app runs on without an operator")
         elif is_asked(manifest):
             request.event("Released", "it is given back; all of it runs on without an operator")
-            if not await released(request):
+            if not await released(request, self.engine):
                 return Result(pause(manifest, 0.5, _now()))
         elif not app.paused:
             if (self.engine.keeps_data(app) or app.adoption is not None) and not await outlived(request):
@@ -186,7 +186,7 @@ class Reconciler:
 
     def _world(self, request: Request, others: Sequence[Object] = ()) -> World:
         """Return what the caches have of the app, and `others`: what it took over and no cache has."""
-        found = [one for resource in kinds.CHILDREN for one in request.owned(resource)]
+        found = [one for resource in kinds.children(self.engine) for one in request.owned(resource)]
         found += [*asked_of(request), *others]
         return World.of(found, known_hosts(list(request.cache(kinds.NODES))), _now())
 

@@ -13,6 +13,7 @@ from typing import Any
 from fleet.kit.adoption.giveback import ORDER, list_metadata_changes, list_spec_changes
 from fleet.kit.adoption.hold import is_observed
 from fleet.kit.observe.world import is_leaving, when
+from fleet.kit.operate.engine import Engine
 from fleet.kit.step import Object
 from fleet.kube.objects import drop_managers, get
 from fleet.kube.runtime import Request
@@ -51,9 +52,10 @@ async def taken_back(request: Request, resource: Resource, manifest: Object) -> 
     request.event("Kept", "giving it back was begun long ago and not gone on with; the app stays")
 
 
-async def released(request: Request) -> bool:
+async def released(request: Request, engine: Engine[Any, Any]) -> bool:
     """Tell whether all of the app's objects are. Pods stay as they are: what they carry was in their template."""
-    for resource in (kinds.BY_KIND[kind] for kind in ORDER):
+    made = kinds.children(engine)
+    for resource in (kinds.BY_KIND[kind] for kind in ORDER if kinds.BY_KIND[kind] in made):
         for found in request.owned(resource):
             if resource is kinds.STATEFUL_SETS and not await _as_before(request, found):
                 return False
