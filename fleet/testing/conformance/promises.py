@@ -8,7 +8,6 @@ from typing import Any
 
 from fleet.kit.app_type import AppType
 from fleet.kit.driver import Capabilities, Impact
-from fleet.testing.adoption import AdoptionSubject, check_adoption
 from fleet.testing.conformance.subject import Change, Subject, fingerprint
 from fleet.testing.conformance.watching import compare_ends, go_through, installed, keeps_writes, serves_clients
 from fleet.text import count_noun
@@ -100,6 +99,8 @@ def take_data(subject: Subject) -> None:
 
 def adopt(subject: Subject) -> None:
     """Take over what others made and give it back, killed after every move: no pod is made anew."""
+    from fleet.testing.adoption import AdoptionSubject, check_adoption  # which takes its trials from here
+
     if subject.app_type is not None and subject.as_found:
         check_adoption(AdoptionSubject(subject.app_type, subject.as_found))
 
