@@ -20,8 +20,8 @@ from fleet.errors import (
 )
 from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.evaluate import ClusterData, Evaluation, RolloutData, StackResult
-from fleet.kit.backup.outcome import troubles
 from fleet.kit.observe.world import why_not_started
+from fleet.kit.workload.jobs import troubles
 from fleet.kube.cause import CauseReader, find_cause
 from fleet.kube.client.errors import UnansweredError
 from fleet.objects.desired import Desired, Key

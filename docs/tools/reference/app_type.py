@@ -19,6 +19,7 @@ from fleet.kit.observe.answers import Answers, DesiredTemplate
 from fleet.kit.observe.observation import Agreement, MemberState, Observation, Silence
 from fleet.kit.operate import engine
 from fleet.kit.operate.engine import ActingHalf, Begun, Connector, Declined, Done, NotYet
+from fleet.kit.programs import CommandJob, CommandOutcome, EngineCommand
 from fleet.kit.rights import ApiRule
 from fleet.kit.step import Act
 from fleet.kit.versions import Versions
@@ -29,7 +30,8 @@ SHAPE = (AppType, Role, Port, Ready, DataVolume, ApiRule, AppService)
 DECLARED = (*SHAPE, Setting, Impact, Versions, Hop, Refusal, Problem)
 SECURED = (User, Tls, DeclaredCertificate, DeclaredAuthority)
 ACTING = (ActingHalf, Connector, MemberState, Silence, Agreement, Act, Done, Begun, NotYet, Declined)
-ANSWERED = (Answers, Observation, MemberRecord, StopObjection, DesiredTemplate, Remedy)
+PROGRAMS = (EngineCommand, CommandJob, CommandOutcome)
+ANSWERED = (Answers, Observation, MemberRecord, StopObjection, DesiredTemplate, Remedy, *PROGRAMS)
 TRIED = (Subject, Change, Servers)
 
 

@@ -18,18 +18,24 @@ from fleet.kit.backup import stores
 from fleet.kit.backup.jobs import (
     Manifest,
     claim_name,
-    container,
     data_mount,
     data_volume,
-    engine_container,
     job_spec,
     labels,
     operator_command,
-    secret_volumes,
 )
-from fleet.kit.backup.outcome import is_complete, is_failed, read_record, troubles, why_failed
+from fleet.kit.backup.outcome import read_record
 from fleet.kit.backup.plan import A, BackupPlan, PutBack
 from fleet.kit.backup.volumes import part_of_data
+from fleet.kit.workload.jobs import (
+    container,
+    engine_container,
+    is_complete,
+    is_failed,
+    secret_volumes,
+    troubles,
+    why_failed,
+)
 from fleet.kit.workload.pods import claim_template
 from fleet.kit.workload.template import hashed, mark_of
 from fleet.model.app_settings import Restore

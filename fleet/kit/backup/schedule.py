@@ -11,18 +11,16 @@ from fleet.kit import names
 from fleet.kit.backup import stores
 from fleet.kit.backup.jobs import (
     Manifest,
-    container,
     data_mount,
     data_volume,
-    engine_container,
     job_spec,
     labels,
     operator_command,
-    secret_volumes,
 )
 from fleet.kit.backup.plan import A, BackupPlan
 from fleet.kit.backup.records import part_of
 from fleet.kit.permissions import place
+from fleet.kit.workload.jobs import container, engine_container, secret_volumes
 from fleet.model.app_settings import Backup
 from fleet.times import seconds
 

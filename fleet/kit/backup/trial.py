@@ -11,16 +11,14 @@ from fleet.kit import names
 from fleet.kit.backup import stores
 from fleet.kit.backup.jobs import (
     Manifest,
-    container,
-    engine_container,
     job_spec,
     labels,
     operator_command,
-    secret_volumes,
 )
 from fleet.kit.backup.plan import A, BackupPlan, PutBack
 from fleet.kit.backup.restoration import pick_command
 from fleet.kit.backup.shelf import LATEST
+from fleet.kit.workload.jobs import container, engine_container, secret_volumes
 from fleet.model.app_settings import Backup, Restore
 
 DEADLINE_SECONDS = 6 * 3600

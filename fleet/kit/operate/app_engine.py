@@ -17,6 +17,7 @@ from fleet.kit.adoption.takeover import PlacedApp, list_sets, place_app
 from fleet.kit.app_type import AppType
 from fleet.kit.credentials.declared import certificates_of, list_keys, make_secrets
 from fleet.kit.credentials.expiry import Expiry, describe_overdue, list_conditions, list_expiries
+from fleet.kit.decide.command import remove_read_commands
 from fleet.kit.decide.credentials import describe_users, refuse_lost_authority
 from fleet.kit.decide.health import describe
 from fleet.kit.decide.settings import describe_settings
@@ -185,6 +186,7 @@ class AppEngine(Generic[A]):
             for concern, further in self.role_concerns(role).items():
                 looks[concern] = (*looks.get(concern, ()), *further)
         looks[Concern.OPERATIONS] = (lambda: operate(observation, self.answers(observation)),)
+        looks[Concern.HEALTH] = (*looks.get(Concern.HEALTH, ()), lambda: remove_read_commands(observation))
         problems = [problem for problem in observation.barred if problem.field.partition(".")[0] in ("image", "pods")]
         if not problems:
             return looks

@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-from fleet.kit.backup.jobs import TASK
-from fleet.kit.backup.outcome import is_complete, is_failed, read_manifest, why_failed
+from fleet.kit.backup.outcome import read_manifest
 from fleet.kit.backup.schedule import backup_job, cron_job_name
 from fleet.kit.decide.roll import plan_roll
 from fleet.kit.driver import Refusal
@@ -19,6 +18,7 @@ from fleet.kit.observe.world import Object, when
 from fleet.kit.operations.operation import Operation, OperationProgress, seconds_since
 from fleet.kit.operations.verbs import Move, OperationObjection, done, failed, is_rolling, wait_for_others
 from fleet.kit.step import Annotate, Apply
+from fleet.kit.workload.jobs import JOB, TASK, is_complete, is_failed, why_failed
 from fleet.model.app import ROLL, App
 from fleet.names import APP
 from fleet.text import count_noun
@@ -121,7 +121,7 @@ def _jobs(observation: Observation[A]) -> list[Object]:
 
 
 def _job_of(pod: Object) -> str:
-    return str((pod["metadata"].get("labels") or {}).get("batch.kubernetes.io/job-name", ""))
+    return str((pod["metadata"].get("labels") or {}).get(JOB, ""))
 
 
 def begin_roll(observation: Observation[A]) -> OperationProgress:

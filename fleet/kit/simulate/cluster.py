@@ -14,12 +14,13 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import orjson
 
 from fleet.errors import ConflictError
 from fleet.kit.observe.world import World
+from fleet.kit.workload.jobs import JOB
 from fleet.model.types import amount
 from fleet.names import OPERATOR
 
@@ -64,6 +65,14 @@ class Members(Protocol):
 
     def tick(self) -> None:
         """Let the servers go one step: elect, replicate, catch up."""
+
+
+@runtime_checkable
+class Programs(Protocol):
+    """What members have in addition whose engine has programs that Jobs run. Jobs of others stay at work."""
+
+    def run_program(self, container: Container) -> str | None:
+        """Return the last words of a program that failed, "" of one that ended well; None while it is at work."""
 
 
 class SimulatedCluster:
@@ -165,6 +174,8 @@ class SimulatedCluster:
             for pod in self._of("Pod"):
                 if pod["metadata"]["name"].rpartition("-")[0] == found["metadata"]["name"]:
                     pod["metadata"].setdefault("deletionTimestamp", self._time())
+        if found["kind"] == "Job":
+            self._end_pods_of(found)
 
     def lose_volume(self, claim: str) -> None:
         """Empty the volume of a claim, as a disk does that was replaced."""
@@ -236,10 +247,13 @@ class SimulatedCluster:
         self._end_deleted()
         for found in [one for (kind, _), one in sorted(self._objects.items()) if kind == "StatefulSet"]:
             self._keep_stateful_set(found)
-        for found in [one for (kind, _), one in sorted(self._objects.items()) if kind == "Pod"]:
+        for found in [one for (kind, _), one in sorted(self._objects.items()) if kind == "Job"]:
+            self._keep_job(found)
+        servers = [one for (kind, _), one in sorted(self._objects.items()) if kind == "Pod" and not _job_of(one)]
+        for found in servers:
             self._keep_pod(found)
         self.members.tick()
-        for found in [one for (kind, _), one in self._objects.items() if kind == "Pod"]:
+        for found in servers:
             self._probe(found)
         for found in [one for (kind, _), one in self._objects.items() if kind == "StatefulSet"]:
             self._keep_status(found)
@@ -387,6 +401,52 @@ class SimulatedCluster:
         entry["image"] = found["spec"]["containers"][0]["image"]
         status["containerStatuses"] = [entry]
 
+    def _keep_job(self, found: Object) -> None:
+        """Run the program of a Job, each try in a pod of its own, until one ends well or there were too many."""
+        status = found["status"]
+        if not isinstance(self.members, Programs) or status.get("conditions"):
+            return
+        name, pods = found["metadata"]["name"], self._pods_of_job(found)
+        at_work = [pod for pod in pods if pod["status"]["phase"] == "Running"]
+        words = self.members.run_program(self._container(at_work[0])) if at_work else None
+        for pod in at_work if words is not None else ():
+            ended = {"terminated": {"exitCode": 1 if words else 0, "message": words}}
+            pod["status"]["phase"] = "Failed" if words else "Succeeded"
+            pod["status"]["containerStatuses"] = [{"name": pod["spec"]["containers"][0]["name"], "state": ended}]
+        since = datetime.datetime.fromisoformat(found["metadata"]["creationTimestamp"].replace("Z", "+00:00"))
+        end = {"status": "True", "lastTransitionTime": self._time()}
+        if words == "":
+            status["conditions"] = [{"type": "Complete", **end}]
+        elif (self.now - since).total_seconds() > found["spec"]["activeDeadlineSeconds"]:
+            status["conditions"] = [{"type": "Failed", "message": "it was active longer than it may be", **end}]
+            self._end_pods_of(found)
+        elif words and len(pods) > found["spec"]["backoffLimit"]:
+            status["conditions"] = [{"type": "Failed", "message": "it has reached the backoff limit", **end}]
+        elif not at_work:
+            self._create_pod_of_job(found, f"{name}-{len(pods)}")
+
+    def _create_pod_of_job(self, found: Object, name: str) -> None:
+        template = copy_object(found["spec"]["template"])
+        own = found["metadata"]
+        labels = {**template["metadata"]["labels"], JOB: own["name"]}
+        running = [{"name": template["spec"]["containers"][0]["name"], "state": {"running": {}}}]
+        self._store(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": name, "namespace": own["namespace"], "labels": labels},
+                "spec": template["spec"],
+                "status": {"phase": "Running", "conditions": [], "containerStatuses": running},
+            }
+        )
+
+    def _pods_of_job(self, found: Object) -> list[Object]:
+        return [pod for pod in self._of("Pod") if _job_of(pod) == found["metadata"]["name"]]
+
+    def _end_pods_of(self, found: Object) -> None:
+        for pod in self._pods_of_job(found):
+            del self._objects["Pod", pod["metadata"]["name"]]
+
     def _is_scheduled(self, found: Object) -> bool:
         """Tell whether a node takes a pod; its conditions say why not."""
         conditions = [each for each in found["status"]["conditions"] if each["type"] != "PodScheduled"]
@@ -496,6 +556,11 @@ def claims_in(pod: Object) -> list[str]:
     """Return the names of the claims that a pod uses."""
     volumes = pod["spec"].get("volumes") or ()
     return [str(one["persistentVolumeClaim"]["claimName"]) for one in volumes if "persistentVolumeClaim" in one]
+
+
+def _job_of(pod: Object) -> str:
+    """Return the Job that a pod is of; "" of a member's."""
+    return str((pod["metadata"].get("labels") or {}).get(JOB, ""))
 
 
 def _is_ready(pod: Object) -> bool:
