@@ -70,6 +70,7 @@ def apps_role() -> Manifest:
         _rule("batch", ["jobs", "cronjobs"], WRITE_VERBS),
         _rule("events.k8s.io", ["events"], ("create", "patch")),
         *_binding_rules(),
+        *_endpoint_rules(),
     )
 
 
@@ -96,6 +97,12 @@ def _binding_rules() -> list[Manifest]:
         _rule(RBAC, ["rolebindings"], WRITE_VERBS),
         _rule(RBAC, ["clusterroles"], ("bind",), names=roles),
     ]
+
+
+def _endpoint_rules() -> list[Manifest]:
+    """Return what lets the operator say where Services lead; nothing where no type asks it to."""
+    kept = any(driver.keeps_endpoints for driver in drivers() if isinstance(driver, AppType))
+    return [_rule("discovery.k8s.io", ["endpointslices"], WRITE_VERBS)] if kept else []
 
 
 def people_role() -> Manifest:

@@ -331,7 +331,13 @@ class AppType(Driver[A]):
     @property
     def further_kinds(self) -> tuple[str, ...]:
         """Return the kinds of objects that apps of this type have and those of most types have not."""
-        return ("ServiceAccount", "RoleBinding") if any(role.rights for role in self.roles) else ()
+        accounts = ("ServiceAccount", "RoleBinding") if any(role.rights for role in self.roles) else ()
+        return (*accounts, "EndpointSlice") if self.keeps_endpoints else accounts
+
+    @property
+    def keeps_endpoints(self) -> bool:
+        """Tell whether the operator says where a Service of the type leads."""
+        return any(service.kept_by == "operator" for service in self.services)
 
     def is_encrypted(self, app: A) -> bool:
         """Tell whether members present certificates of the app's own CAs."""

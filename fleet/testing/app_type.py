@@ -15,7 +15,7 @@ from typing import Any
 
 from fleet.apps.registry import driver
 from fleet.kit import names
-from fleet.kit.app_type import AppType, Role
+from fleet.kit.app_type import AppService, AppType, Role
 from fleet.kit.driver import Refusal
 from fleet.kit.members import founders
 from fleet.kit.workload.files import files, revision
@@ -35,8 +35,10 @@ def check_app_type(app_type: AppType[Any], app: App) -> None:
     """
     _check_spec(app_type, app)
     _check_versions(app_type)
-    unkept = [service.name or "of clients" for service in app_type.services if service.kept_by == "operator"]
-    assert not unkept, f"the Service {unkept[0]}: this release of the operator keeps no endpoints; an agent must"
+    unknown = [service.name or "of clients" for service in app_type.services if _needs_answers(service)]
+    assert app_type.engine or not unknown, (
+        f"the Service {unknown[0]}: nobody asks members which of them takes writes; a half that acts must"
+    )
     for role in app_type.roles_of(app):
         _check_pods(app_type, app, role)
     if app_type.engine:
@@ -48,6 +50,10 @@ def check_app_type(app_type: AppType[Any], app: App) -> None:
             case.run()
         except AssertionError as problem:
             raise AssertionError(f"{case}: {problem}") from problem
+
+
+def _needs_answers(service: AppService) -> bool:
+    return service.kept_by == "operator" and service.to in ("primary", "replicas")
 
 
 def _check_spec(app_type: AppType[Any], app: App) -> None:

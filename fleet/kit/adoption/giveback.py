@@ -19,6 +19,7 @@ ORDER = (
     "StatefulSet",
     "PersistentVolumeClaim",
     "Service",
+    "EndpointSlice",
     "Secret",
     "ConfigMap",
     "RoleBinding",

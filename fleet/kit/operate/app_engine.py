@@ -32,6 +32,7 @@ from fleet.kit.permissions import DEFAULT, Permissions
 from fleet.kit.status import LastBackup, MemberStatus
 from fleet.kit.step import Act, Decision, Object, State, Step, blocked
 from fleet.kit.workload import pods
+from fleet.kit.workload.endpoints import make_endpoint_slices
 from fleet.model.app import ROLL, App
 from fleet.text import count_noun
 
@@ -41,6 +42,7 @@ Conditions = tuple[tuple[str, str, str, str], ...]
 NOTED_LAG = 1000  # positions; below it, a member counts as in step and nothing is said
 CLIENT_LIFE = datetime.timedelta(hours=12)
 SETTLED_SECONDS = 10.0  # between two looks at an app that is well
+KEPT_SECONDS = 2.0  # where clients find a new primary only after the next look
 
 
 @dataclass(slots=True)
@@ -112,7 +114,9 @@ class AppEngine(Generic[A]):
         return list_keys(self.app_type, app, world)
 
     def attachments(self, observation: Observation[A]) -> list[Object]:
-        return []
+        """Return what follows from what was observed: where Services lead that the operator keeps. An engine that has
+        more adds to it."""
+        return make_endpoint_slices(self.app_type, observation)
 
     def data_of(self, app: A, world: World) -> list[Object]:
         """Return the claims of all roles; of an adopted app none, since its volumes stay."""
@@ -219,7 +223,8 @@ class AppEngine(Generic[A]):
         count, version = len(observation.healthy_pods), answers.running_version(observation) or ""
         leads = f", {observation.leader} leads" if observation.leader is not None else ""
         message = f"{count_noun(count, 'member')} of {answers.name} {version} in step{leads}"
-        return Decision(State.OK, "Healthy", message, (), SETTLED_SECONDS)
+        after = KEPT_SECONDS if self.app_type.keeps_endpoints else SETTLED_SECONDS
+        return Decision(State.OK, "Healthy", message, (), after)
 
     def answer_operations(
         self, observation: Observation[A], concern: Concern | None, decision: Decision

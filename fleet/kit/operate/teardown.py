@@ -8,7 +8,7 @@ from fleet.kit.observe.world import World, is_leaving
 from fleet.kit.operate.engine import Engine
 from fleet.kit.step import Decision, Delete, State, Step, step, wait
 
-ORDER = ("CronJob", "Job", "PodDisruptionBudget", "StatefulSet", "Service", "ConfigMap", "Secret")
+ORDER = ("CronJob", "Job", "PodDisruptionBudget", "StatefulSet", "Service", "EndpointSlice", "ConfigMap", "Secret")
 LAST = ("RoleBinding", "ServiceAccount")  # members that end may still have something to tell the API server
 
 

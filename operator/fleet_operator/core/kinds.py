@@ -20,12 +20,13 @@ JOBS = Resource("batch", "v1", "Job", "jobs", True)
 CRON_JOBS = Resource("batch", "v1", "CronJob", "cronjobs", True)
 ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts", True)
 BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", True)
+ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", True)
 OPERATIONS = RESOURCE
 NODES = Resource("", "v1", "Node", "nodes", False)
 VOLUMES = Resource("", "v1", "PersistentVolume", "persistentvolumes", False)
 
 CHILDREN = (SERVICES, CONFIG_MAPS, SECRETS, CLAIMS, PODS, STATEFUL_SETS, BUDGETS, JOBS, CRON_JOBS)
-FURTHER = (ACCOUNTS, BINDINGS)  # of apps whose type asks for them
+FURTHER = (ACCOUNTS, BINDINGS, ENDPOINT_SLICES)  # of apps whose type asks for them
 BY_KIND = {resource.kind: resource for resource in (*CHILDREN, *FURTHER, REVISIONS, NODES, OPERATIONS)}
 
 
