@@ -8,12 +8,14 @@ identity of a member whose promises it does not know.
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 LEDGER = "fleet.dev/members"  # the annotation of the members' ConfigMap
+BUSY = "fleet.dev/busy"  # another one: a release that does not know it reads the ledger all the same
 MOST_RECORDS = 64
 Phase = Literal["founding", "joining", "settled", "forced"]
 _OPTIONAL = ("known_as", "role")  # of a record: left out where they say nothing, as before they existed
@@ -41,6 +43,7 @@ class Ledger:
     failure: str = ""  # why
     survivor: str = ""  # the pod from which a cluster without a majority is made to go on
     layout: Mapping[str, Any] = field(default_factory=dict)  # of an app that a user set up without fleet
+    busy: Mapping[str, str] = field(default_factory=dict)  # by pod, when a member was last seen to recover in a roll
 
     def with_place(self, pod: str, record: MemberRecord) -> Ledger:
         return replace(self, places={**self.places, pod: record})
@@ -55,6 +58,7 @@ class Ledger:
     def write(self) -> str:
         """Return the text of the annotation."""
         data = asdict(self)
+        del data["busy"]
         if not self.layout:
             del data["layout"]
         for record in data["places"].values():
@@ -62,6 +66,11 @@ class Ledger:
                 if not record[name]:
                     del record[name]
         return json.dumps(data, sort_keys=True)
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """Return the annotations that hold all of it."""
+        return {LEDGER: self.write(), **({BUSY: json.dumps(dict(self.busy), sort_keys=True)} if self.busy else {})}
 
 
 def founders(pods: Sequence[str], role: str = "") -> Ledger:
@@ -84,3 +93,20 @@ def read(text: str) -> Ledger:
         for pod, record in data["places"].items()
     }
     return Ledger(**{**data, "places": places})
+
+
+def read_annotations(annotations: Mapping[str, str]) -> Ledger | None:
+    """Return the ledger that is in the annotations of a ConfigMap; None where there is none. Raises as `read`."""
+    text, busy = annotations.get(LEDGER), annotations.get(BUSY)
+    if not text:
+        return None
+    return replace(read(text), busy=_read_times(busy)) if busy else read(text)
+
+
+def _read_times(text: str) -> dict[str, str]:
+    """Return times by pod. One that is none makes a ValueError, as all that cannot be read."""
+    found = {str(pod): str(time) for pod, time in dict(json.loads(text)).items()}
+    for time in found.values():
+        if datetime.datetime.fromisoformat(time).tzinfo is None:
+            raise ValueError(f"{time} is of no time zone")
+    return found

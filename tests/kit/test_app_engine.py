@@ -13,7 +13,7 @@ import pytest
 
 from fleet.errors import ResourceError
 from fleet.kit.members import LEDGER, Ledger, read
-from fleet.kit.step import Act, NotYetError, State
+from fleet.kit.step import Act, Apply, NotYetError, State
 from tests.kit.app_trial import AppTrial
 from tests.kit.pair import PAIR, app
 from tests.kit.pair_members import PairEngine, PairServers
@@ -98,9 +98,12 @@ def test_nobody_is_given_up_while_it_says_how_far_it_is() -> None:
     for _ in range(5):
         cluster.reconcile()
     cluster.cluster.now += datetime.timedelta(hours=5)
-    decision = cluster.reconcile()
+    noted, decision = cluster.reconcile(), cluster.reconcile()
+    assert [each.manifest["kind"] for each in noted.steps if isinstance(each, Apply)] == ["ConfigMap"]
     assert (decision.reason, decision.steps) == ("Rolling", ())
     cluster.servers.recovering["cache-2"] = ""
+    assert cluster.reconcile().reason == "Rolling", "its patience of 15 minutes begins"
+    cluster.cluster.now += datetime.timedelta(minutes=15)
     assert cluster.reconcile().reason == "RollFailed"
 
 

@@ -13,6 +13,7 @@ from fleet.errors import ConfigurationError
 from fleet.kit.credentials.users import User
 from fleet.kit.decide.credentials import USERS_READY
 from fleet.kit.decide.settings import IN_FORCE
+from fleet.kit.members import LEDGER, Ledger, read, read_annotations
 from fleet.kit.operate.explain import describe_decision, explain
 from fleet.kit.operate.plain_engine import PlainEngine
 from fleet.kit.operate.record import list_classes, read_observation, write_observation
@@ -262,11 +263,61 @@ def test_a_role_says_how_long_its_members_may_take_to_come_back() -> None:
 def test_no_patience_ends_for_a_member_that_says_how_far_it_is() -> None:
     trial = upgraded(60.0, recovering="it reads its log, 40 %")
     assert not any(decision.reason in ("RollFailed", "RollingBack") for decision in trial.decisions)
-    trial.members.hung.clear()
-    trial.members.servers["db-2"].hangs = False
-    trial.tick()  # its kubelet notices
+    serve_again(trial)
     trial.settle()
     assert {server.version for server in trial.members.servers.values()} == {"1.1.0"}
+
+
+def serve_again(trial: Trial) -> None:
+    """Let the member that recovers say that it serves, a moment before its kubelet calls it ready."""
+    trial.members.hung.clear()
+    trial.members.servers["db-2"].hangs = False
+
+
+def busy_notes(trial: Trial) -> dict[str, str]:
+    found = trial.cluster.get("ConfigMap", "db-members")
+    assert found is not None
+    ledger = read_annotations(found["metadata"]["annotations"])
+    assert ledger is not None
+    return dict(ledger.busy)
+
+
+def test_patience_begins_when_a_member_stops_being_busy() -> None:
+    trial = upgraded(60.0, recovering="it reads its log, 40 %")
+    assert list(busy_notes(trial)) == ["db-2"]
+    trial.members.recovering = ""  # it is silent from now on, and serves nobody
+    begun = trial.cluster.now
+    while trial.decisions[-1].reason != "RollFailed" and trial.cluster.now - begun < timedelta(seconds=120):
+        trial.reconcile_once()
+        trial.tick()
+    passed = (trial.cluster.now - begun).total_seconds()
+    assert 60.0 * 3 / 4 <= passed <= 62.0, "it is given up all the same, after its patience"
+    for _ in range(60):
+        trial.reconcile_once()
+        trial.tick()
+    assert trial.decisions[-1].reason == "RollFailed" and busy_notes(trial) == {}
+    assert {server.version for server in trial.members.servers.values()} == {"1.0.0"}
+
+
+def test_a_release_that_knows_no_notes_reads_the_ledger() -> None:
+    ledger = Ledger("1", busy={"db-2": "2031-05-01T00:00:00+00:00"})
+    assert read_annotations(ledger.annotations) == ledger
+    assert read(ledger.annotations[LEDGER]) == replace(ledger, busy={})
+    assert list(replace(ledger, busy={}).annotations) == [LEDGER]
+    for wrong in ("[1]", '{"db-2": "soon"}', '{"db-2": "2031-05-01T00:00:00"}'):
+        with pytest.raises((ValueError, TypeError)):
+            read_annotations({**ledger.annotations, "fleet.dev/busy": wrong})
+
+
+def test_that_a_member_is_busy_is_noted_no_oftener_than_it_must_be_and_forgotten_with_the_roll() -> None:
+    trial = upgraded(60.0, recovering="it reads its log, 40 %")
+    written = [move for move in trial.moves if move == "apply ConfigMap db-members"]
+    quick = upgraded(600.0)
+    others = [move for move in quick.moves if move == "apply ConfigMap db-members"]
+    assert len(written) - len(others) <= 240 / 15
+    serve_again(trial)
+    trial.settle()
+    assert busy_notes(trial) == {}
 
 
 # Types whose members are asked nothing

@@ -4,15 +4,16 @@ start without it. How one roll advances is in `fleet.kit.workload.roll`. Pure.""
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from fleet.kit.decide.health import is_settling
+from fleet.kit.decide.health import describe_pods, is_settling
 from fleet.kit.decide.replace import find_corrupt
 from fleet.kit.driver import Refusal
 from fleet.kit.observe.answers import Answers
 from fleet.kit.observe.observation import Observation, ledger_of, set_of
-from fleet.kit.observe.world import container, template_of
+from fleet.kit.observe.world import container, template_of, when
 from fleet.kit.step import Decision, State, blocked, step
 from fleet.kit.workload import revive, roll
 from fleet.kit.workload.roll import Rolling, StopObjection
@@ -20,6 +21,7 @@ from fleet.kit.workload.template import mark_of
 from fleet.model.app import App
 
 A = TypeVar("A", bound=App)
+NOTES = 4  # in the patience of a role: how often it is written down that a member is busy
 NO_MAJORITY = StopObjection("no-majority", "the others are no majority")
 
 
@@ -40,6 +42,7 @@ def plan_roll(observation: Observation[A], answers: Answers[A]) -> Rolling | Ref
         leader=observation.leader if "lead" in answers.acts else None,
         objections=lambda pod: find_objections(observation, answers, pod),
         patience=lambda pod: patience_for(observation, answers, pod),
+        waited=lambda pod: _waited(observation, pod),
         settling=lambda pod: is_settling(observation, pod),
         before=wanted.before,
     )
@@ -57,12 +60,48 @@ def patience_for(observation: Observation[A], answers: Answers[A], pod: str) -> 
     To begin anew would cost it all that it has recovered so far. So one that says how far it is has any time, as one
     has that serves and is only behind; one that is silent has as long as its data takes to be read.
     """
-    state = observation.states.get(pod)
-    if state is not None and (state.progress or (not state.obstacle and observation.is_behind(pod))):
+    if _is_busy(observation, pod):
         return math.inf
     if "running" not in container(observation.world.pod(pod) or {}, observation.role.container).get("state", {}):
         return observation.role.patience
     return observation.role.patience + answers.recovery_seconds(observation, pod)
+
+
+def _is_busy(observation: Observation[A], pod: str) -> bool:
+    state = observation.states.get(pod)
+    return state is not None and bool(state.progress or (not state.obstacle and observation.is_behind(pod)))
+
+
+def _waited(observation: Observation[A], pod: str) -> float:
+    """Return for how many seconds a member has been unwell since it was last seen to be busy."""
+    found, noted = observation.world.pod(pod), ledger_of(observation).busy.get(pod)
+    unready = observation.world.unready_for(found) if found is not None else 0.0
+    return min(unready, (observation.world.now - when(noted)).total_seconds()) if noted else unready
+
+
+def note_busy(observation: Observation[A], answers: Answers[A], current: Rolling) -> Decision | None:
+    """Write down when members of a roll were last seen to be busy, and forget it when the roll is over.
+
+    Patience begins when a member stops being busy: between its own word that it serves and its kubelet's there is a
+    moment. Nobody sees that it stops, so what is known is written every quarter of the patience.
+    """
+    ledger, now = ledger_of(observation), observation.world.now
+    own = str(current.found["metadata"]["name"])
+    if not roll.under_way(current.found):
+        kept = {pod: noted for pod, noted in ledger.busy.items() if pod.rpartition("-")[0] != own}
+        return None if kept == ledger.busy else _note(observation, answers, kept, "the roll is over")
+    late = observation.role.patience / NOTES
+    noted = {
+        pod: now.isoformat()
+        for pod, _ in roll.waited_for(current)
+        if _is_busy(observation, pod) and _waited(observation, pod) > late
+    }
+    return _note(observation, answers, {**ledger.busy, **noted}, describe_pods(observation, noted)) if noted else None
+
+
+def _note(observation: Observation[A], answers: Answers[A], busy: Mapping[str, str], what: str) -> Decision:
+    written = replace(ledger_of(observation), busy=busy)
+    return step(State.PROGRESSING, "Rolling", what, answers.record(observation, written))
 
 
 def roll_members(observation: Observation[A], answers: Answers[A]) -> Decision | None:
@@ -88,6 +127,8 @@ def give_up_roll(observation: Observation[A], answers: Answers[A]) -> Decision |
         return None
     if ledger.failed and (decision := roll.take_back(current, ledger.failed)) is not None:
         return decision
+    if (noted := note_busy(observation, answers, current)) is not None:
+        return noted
     reason = roll.broken(current)
     if reason is None or any(find_corrupt(observation, answers, pod) for pod in observation.pods):
         return None

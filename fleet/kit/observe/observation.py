@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, TypeVar
 from fleet.kit import names
 from fleet.kit.app_type import AppType, Bootstrap
 from fleet.kit.driver import Problem
-from fleet.kit.members import LEDGER, Ledger, MemberRecord, read
+from fleet.kit.members import Ledger, MemberRecord, read_annotations
 from fleet.kit.observe.world import Object, World, is_leaving, is_ready
 from fleet.model.app import App
 from fleet.model.types import release
@@ -298,8 +298,7 @@ def ledger_in(app: App, world: World, labels: Mapping[str, str]) -> Ledger | Non
     """
     own: Object = (world.get("ConfigMap", names.members_map(app)) or {}).get("metadata", {})
     ours = labels.items() <= (own.get("labels") or {}).items()
-    text = (own.get("annotations") or {}).get(LEDGER) if ours else None
-    return read(text) if text else None
+    return read_annotations(own.get("annotations") or {}) if ours else None
 
 
 def in_order(pods: Iterable[str]) -> list[str]:

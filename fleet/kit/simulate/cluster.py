@@ -84,6 +84,7 @@ class SimulatedCluster:
         self._objects: dict[tuple[str, str], Object] = {}
         self._volumes: dict[str, Disk] = {}  # by the UID of their claim
         self._templates: dict[str, dict[str, Object]] = {}  # by StatefulSet and revision: the pod template
+        self._annotated: dict[tuple[str, str], frozenset[str]] = {}  # annotations that the operator applied
         self._last_number = 0
         self._world: World | None = None  # as it was read last, until anything happens
         self.nodes = frozenset(NODES)
@@ -100,6 +101,7 @@ class SimulatedCluster:
         made._objects = {key: copy_object(found) for key, found in self._objects.items()}
         made._templates = {name: dict(templates) for name, templates in self._templates.items()}
         made.away, made.created, made.deleted = set(self.away), list(self.created), list(self.deleted)
+        made._annotated = dict(self._annotated)
         made._world = None
         return made
 
@@ -127,6 +129,10 @@ class SimulatedCluster:
             raise ConflictError(f"{kind} {own['name']} was changed since it was looked at")
         before = _content(present)
         _merge(present, {key: value for key, value in manifest.items() if key not in ("metadata", "status")})
+        if "annotations" in own:  # what the operator set before, and sets no more, goes
+            for name in self._annotated.get((kind, own["name"]), frozenset()) - own["annotations"].keys():
+                present["metadata"].get("annotations", {}).pop(name, None)
+            self._annotated[kind, own["name"]] = frozenset(own["annotations"])
         for part in ("labels", "annotations"):
             if part in own:
                 present["metadata"][part] = {**present["metadata"].get(part, {}), **own[part]}
@@ -505,6 +511,7 @@ class SimulatedCluster:
         self.created.append(f"{made['kind']} {made['metadata']['name']}")
         made.setdefault("status", {})
         made["metadata"].pop("resourceVersion", None)
+        self._annotated[made["kind"], made["metadata"]["name"]] = frozenset(made["metadata"].get("annotations") or ())
         self._note_write(self._store(made))
 
     def _store(self, made: Object) -> Object:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from fleet.kit import names
 from fleet.kit.app_type import AppType, Role
-from fleet.kit.members import LEDGER, Ledger, MemberRecord
+from fleet.kit.members import Ledger, MemberRecord
 from fleet.model.app import App
 
 A = TypeVar("A", bound=App)
@@ -106,6 +106,6 @@ def members_map(
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": names.metadata(app, names.members_map(app), annotations={LEDGER: ledger.write()}),
+        "metadata": names.metadata(app, names.members_map(app), annotations=ledger.annotations),
         "data": files(app_type, app, ledger, present, used),
     }

@@ -7,7 +7,7 @@ the new template stops everything: the template is taken back and not tried agai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,7 @@ class Rolling:
     leader: str | None
     objections: Callable[[str], Sequence[StopObjection]]  # why a member must not be stopped now
     patience: Callable[[str], float]  # seconds that a member has to come back: what it recovers takes its time
+    waited: Callable[[str], float]  # seconds that it has been unwell with nothing to recover
     settling: Callable[[str], bool]  # not well only because the operator has just had its pod started
     before: Act | None = None  # a request to the engine before the first member gets the template
 
@@ -59,21 +60,25 @@ def broken(rolling: Rolling) -> str | None:
 
     That the operator does not reach a member is no reason: its kubelet must call it unready, too.
     """
-    current = template_of(rolling.found)
-    if not under_way(rolling.found):
-        return None
-    for pod in rolling.pods:
-        found = rolling.world.pod(pod)
-        if found is None or is_leaving(found) or template_of(found) != current or _works(rolling, pod, found):
-            continue
+    for pod, found in waited_for(rolling):
         reason = why_not_started(found, rolling.container)
         if never_starts(found, rolling.container):
             return f"{pod} does not start with it: {reason or 'its container ends each time'}"
         patience = rolling.patience(pod)
-        if rolling.world.unready_for(found) > patience:
+        if rolling.waited(pod) > patience:
             why = f": {reason}" if reason else ""
             return f"{pod} is not well {patience / 60:.0f} minutes after its restart with it{why}"
     return None
+
+
+def waited_for(rolling: Rolling) -> Iterator[tuple[str, Object]]:
+    """Yield the pods with the new template of a roll under way whose members do not work yet."""
+    current = template_of(rolling.found)
+    for pod in rolling.pods if under_way(rolling.found) else ():
+        found = rolling.world.pod(pod)
+        if found is None or is_leaving(found) or template_of(found) != current or _works(rolling, pod, found):
+            continue
+        yield pod, found
 
 
 def _works(rolling: Rolling, pod: str, found: Object) -> bool:
