@@ -113,6 +113,8 @@ def prove_capabilities(subject: Subject) -> None:
     proved = {change.proves for change in subject.changes}
     if subject.as_found or type(subject.app_type).discovery is AppType.discovery:
         proved.add("adopt")  # by C14; what every declaration inherits is proved for the kit
+    if len(subject.app_type.versions.series) == 1:
+        proved.add("upgrade")  # from patch to patch alone: a roll as any other
     for name in sorted(claimed - proved):
         test = subject.proved_by.get(name, "")
         file, _, function = test.partition("::")

@@ -146,23 +146,22 @@ def declared_subject(app_type: AppType[Any], app: App) -> Subject:
 
     Its changes follow from the declaration: another version, other numbers of members, larger volumes, a lost pod.
     """
-    count = app_type.members(app)
+    count, known, current = app_type.members(app), app_type.versions, app_type.version(app)
     versions = [
         version
-        for version in app_type.versions.series
-        if app_type.versions.series_of(app_type.version(app)) != version
-        and not isinstance(app_type.path(app_type.version(app), version), Refusal)
+        for version in known.series
+        if known.series_of(current) != version and not isinstance(app_type.path(current, version), Refusal)
     ]
     alone = count == 1  # whoever restarts the one member interrupts its clients
     fields = type(app).model_fields
     changes = [
-        change_spec(f"version {version}", interrupts=alone, proves="upgrade", version=version)
-        for version in versions[-1:]
+        replace(
+            change_spec(f"version {end}", interrupts=alone, proves=proves, version=end),
+            before={} if known.series_of(current) == start else {"version": start},
+        )
+        for proves, steps in (("upgrade", _upgrades(app_type, current)), ("downgrade", _downgrades(app_type)))
+        for start, end in steps[:1]
     ]
-    back = next(iter(app_type.versions.series))
-    if app_type.caps.downgrade and versions and not isinstance(app_type.path(versions[-1], back), Refusal):
-        down = change_spec(f"back to version {back}", interrupts=alone, proves="downgrade", version=back)
-        changes.append(replace(down, before={"version": versions[-1]}))
     if app_type.caps.scale:
         changes += [
             change_spec(count_noun(number, "member"), proves="scale", members=number)
@@ -188,6 +187,21 @@ def declared_subject(app_type: AppType[Any], app: App) -> Subject:
         minds=minds,
         api_group=app.api_group,
     )
+
+
+def _upgrades(app_type: AppType[Any], current: str) -> list[tuple[str, str]]:
+    """Return the series between which a member goes forward, those first that begin with the current one."""
+    series = app_type.versions.series
+    steps = [(start, end) for at, start in enumerate(series) for end in series[at + 1 :]]
+    ways = [step for step in steps if not isinstance(app_type.path(*step), Refusal)]
+    return sorted(ways, key=lambda step: step[0] != app_type.versions.series_of(current))
+
+
+def _downgrades(app_type: AppType[Any]) -> list[tuple[str, str]]:
+    """Return the series between which a member goes back."""
+    series = app_type.versions.series
+    steps = [(start, end) for at, end in enumerate(series) for start in series[at + 1 :]]
+    return [step for step in steps if not isinstance(app_type.path(*step), Refusal)]
 
 
 def fingerprint(cluster: SimulatedCluster, servers: Servers) -> dict[str, Any]:
