@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from fleet.model.context import export as export
     from fleet.model.context import output as output
     from fleet.model.manifest import Manifest as Manifest
+    from fleet.model.network_settings import Access as Access
+    from fleet.model.network_settings import AllowedPeer as AllowedPeer
     from fleet.model.network_settings import AppMetrics as AppMetrics
     from fleet.model.network_settings import Expose as Expose
     from fleet.model.network_settings import Network as Network
@@ -79,7 +81,7 @@ _HOMES = {
     "fleet.model.cluster": ("Cluster",),
     "fleet.model.context": ("export", "output"),
     "fleet.model.manifest": ("Manifest",),
-    "fleet.model.network_settings": ("Expose", "AppMetrics", "Network", "NodePort"),
+    "fleet.model.network_settings": ("Access", "Expose", "AppMetrics", "Network", "NodePort", "AllowedPeer"),
     "fleet.model.pod_settings": (
         "Affinity",
         "DnsConfig",
@@ -105,9 +107,11 @@ __all__ = [
     "NFS",
     "S3",
     "TLS",
+    "Access",
     "Adopt",
     "Affinity",
     "Alias",
+    "AllowedPeer",
     "App",
     "AppMetrics",
     "Backup",

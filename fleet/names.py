@@ -14,6 +14,7 @@ API_VERSION = f"{GROUP}/{VERSION}"
 ON_DELETE = f"{GROUP}/on-delete"  # annotation of an object that holds data: "delete" lets it go when it leaves git
 MANAGER = "fleet"  # the field manager of the command line, the service and the agent
 OPERATOR = "fleet-operator"  # its field manager, Deployment, ServiceAccount and Lease, and what its bindings are called
+SYSTEM = "fleet-system"  # the namespace of fleet's own programs
 PROGRAMS = frozenset({OPERATOR, "fleet-serve", "fleet-agent"})  # each has a Lease of its name
 STACK = f"{GROUP}/stack"  # the label of an object with the stack that owns it
 APP = f"{GROUP}/app"  # the label of an object that an app's operator makes, with the app's name

@@ -67,6 +67,7 @@ def apps_role() -> Manifest:
         _rule("apps", ["statefulsets"], WRITE_VERBS),
         _rule("apps", ["controllerrevisions"], ("get",)),  # to go back to the template before a failed roll
         _rule("policy", ["poddisruptionbudgets"], WRITE_VERBS),
+        _rule("networking.k8s.io", ["networkpolicies"], WRITE_VERBS),
         _rule("batch", ["jobs", "cronjobs"], WRITE_VERBS),
         _rule("events.k8s.io", ["events"], ("create", "patch")),
         *_binding_rules(),

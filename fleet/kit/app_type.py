@@ -204,6 +204,7 @@ _IMPACTS: Mapping[str, Impact] = {
     "pods": Impact.RESTART,
     "network": Impact.RESTART,  # members listen on other addresses
     "network.cluster_domain": Impact.RELOAD,
+    "network.access": Impact.NONE,
     "metrics": Impact.NONE,
     "expose": Impact.RELOAD,  # members take a certificate with other names while they run
     "expose.type": Impact.NONE,

@@ -14,12 +14,14 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from fleet.model.app import App
 from fleet.model.base import FrozenMap, Model, Rule
-from fleet.model.labels import NO_OWN_SERVICE_ANNOTATIONS, Annotations, LabelKey
+from fleet.model.labels import NO_OWN_SERVICE_ANNOTATIONS, Annotations, LabelKey, Labels
 from fleet.model.pod_settings import Placed
 from fleet.model.types import Many, Name, check_object_name
 from fleet.model.validation import invalid_value
 
 _DNS = re.compile(r"(\*\.)?[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
+
+_RANGE = re.compile(r"[0-9a-fA-F.:]+/[0-9]{1,3}")  # as the definition has it: no address alone, and no mask
 
 
 def is_address(text: str) -> bool:
@@ -40,6 +42,8 @@ def _check_name(text: str) -> str:
 
 
 def _check_range(text: str) -> str:
+    if not _RANGE.fullmatch(text):
+        raise invalid_value(f"{text[:80]!r} is no range of addresses", "such as '192.0.2.0/24'")
     try:
         ipaddress.ip_network(text)
     except ValueError:
@@ -156,6 +160,39 @@ def exposure_of(app: App) -> Expose:
     return expose if isinstance(expose, Expose) else Expose()
 
 
+class AllowedPeer(Model, frozen=True):
+    """Who may come: pods by their labels, in namespaces by theirs, or addresses."""
+
+    pods: Labels = FrozenMap()
+    """Labels of pods; all pods of these namespaces unless given."""
+    namespaces: Labels = FrozenMap()
+    """Labels of namespaces, such as {"kubernetes.io/metadata.name": "shop"}; the app's own unless given."""
+    addresses: AddressRange | None = None
+    """A range of addresses: of clients outside, and of nodes, by whose ports these come."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="has(self.addresses) != ((has(self.pods) && size(self.pods) > 0)"
+            " || (has(self.namespaces) && size(self.namespaces) > 0))",
+            message="must name pods, namespaces or both, or else a range of addresses",
+            holds=lambda self: (self.addresses is not None) != bool(self.pods or self.namespaces),
+            hint='such as AllowedPeer(pods={"app": "shop"}) or AllowedPeer(addresses="192.0.2.0/24")',
+            field="pods",
+        ),
+    )
+
+
+class Access(Model, frozen=True):
+    """Who reaches members: each other, Jobs of the app, the operator that is installed in the cluster, and who is named
+    here; nobody else, unless another NetworkPolicy lets them in. The cluster's network enforces it, or does not.
+    """
+
+    clients: Annotated[Many[AllowedPeer], Field(max_length=16)] = ()
+    """Who reaches the ports for clients."""
+    metrics: Annotated[Many[AllowedPeer], Field(max_length=16)] = ()
+    """Who reaches the port for metrics."""
+
+
 class Network(Model, frozen=True):
     """The addresses of the app's Services and members."""
 
@@ -165,6 +202,8 @@ class Network(Model, frozen=True):
     """Which families, the first being the main one, which cannot be changed once the Services exist."""
     cluster_domain: ClusterDomain = "cluster.local"
     """The domain of the cluster's Services, for names in certificates."""
+    access: Access | None = None
+    """Who reaches members; whoever reaches the cluster's network unless given."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(

@@ -12,8 +12,8 @@ from fleet import names
 from fleet.objects.desired import Key
 
 OPERATOR = names.OPERATOR
+SYSTEM = names.SYSTEM
 APPS_ROLE = "fleet-operator-apps"  # the ClusterRole with all that apps are made of; never bound in all namespaces
-SYSTEM = "fleet-system"
 RBAC = "rbac.authorization.k8s.io"
 PART = {"app.kubernetes.io/part-of": "fleet"}
 

@@ -27,7 +27,7 @@ PUBLIC = [
         "Volume",
     ),
     *("Affinity", "DnsConfig", "DnsOption", "Expose", "HostAlias", "NodeMatch", "NodePort", "PodMatch", "PodOverrides"),
-    *("AppMetrics", "Network", "PodSecurity", "Pods", "Sidecar", "Spread", "Toleration"),
+    *("Access", "AllowedPeer", "AppMetrics", "Network", "PodSecurity", "Pods", "Sidecar", "Spread", "Toleration"),
     *("Where", "__version__", "export", "manifests", "output", "stack", "where"),
 ]
 

@@ -6,7 +6,9 @@ import json
 from typing import Any
 
 from fleet.apps import Etcd
+from fleet.apps.etcd.driver import DRIVER
 from fleet.errors import ResourceError
+from fleet.kit.workload.pods import surroundings
 from fleet.testing import Cluster
 from tests.kit.escalations import EXPOSED_IN_VAIN, OUT_OF_BOUNDS, REFUSED, SIDECAR
 from tests.render.test_crds_served import etcd, served
@@ -95,9 +97,36 @@ def test_the_api_server_refuses_addresses_and_metrics_that_cannot_be(served: Clu
         {"clusterDomain": "not a domain"},
     ):
         assert _tried(served, network=network).startswith("refused:"), network
+    for peer in (
+        {},
+        {"pods": {"a": "b"}, "addresses": "192.0.2.0/24"},
+        {"addresses": "everywhere"},
+        {"addresses": "192.0.2.7"},
+    ):
+        assert _tried(served, network={"access": {"clients": [peer]}}).startswith("refused:"), peer
+    access = {"clients": [{"pods": {"a": "b"}}, {"addresses": "192.0.2.0/24"}], "metrics": [{"namespaces": {"a": "b"}}]}
+    assert not _tried(served, network={"access": access}).startswith("refused:")
+    assert "taken over" in _tried(served, adopt={"identity": "c1"}, network={"access": {}})
+    assert "must name pods, namespaces or both" in _tried(served, network={"access": {"clients": [{}]}})
     assert "a Service that is not made" in _tried(served, metrics={"annotations": {"team": "shop"}})
     own = {"service": True, "annotations": {"fleet.dev/released": "x"}}
     assert "fleet or Kubernetes writes itself" in _tried(served, metrics=own)
     for field, said in (("network", {"clusterDomain": "corp.example"}), ("metrics", {"service": True})):
         assert "taken over" in _tried(served, adopt={"identity": "c1"}, **{field: said})
         assert not _tried(served, **{field: said}).startswith("refused:")
+
+
+def test_the_api_server_takes_the_policy_of_an_app_as_it_is_rendered(served: Cluster) -> None:
+    """Takes it, and no more: the network of these clusters enforces no policies."""
+    peers = [
+        {"pods": {"app": "shop"}, "namespaces": {"kubernetes.io/metadata.name": "shop"}},
+        {"addresses": "192.0.2.0/24"},
+        {"addresses": "2001:db8::/32"},
+    ]
+    for name, access in (("named", {"clients": peers, "metrics": peers[:1]}), ("nobody", {})):
+        served.apply(etcd(name, network={"access": access}))
+        app = Etcd.from_manifest(served.get("etcd", name))
+        (policy,) = (made for made in surroundings(DRIVER, app) if made["kind"] == "NetworkPolicy")
+        served.apply(policy)
+        live = served.get("networkpolicy", name)
+        assert live["spec"] == policy["spec"], "nothing is dropped or filled in, so it is not written again and again"

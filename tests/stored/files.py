@@ -30,7 +30,7 @@ from fleet.git import status_records
 from fleet.kit import members
 from fleet.kit.workload import pods
 from fleet.kit.workload.files import members_map
-from fleet.model.network_settings import AppMetrics, Expose, Network, NodePort
+from fleet.model.network_settings import Access, AllowedPeer, AppMetrics, Expose, Network, NodePort
 from fleet.model.pod_settings import (
     Affinity,
     DnsConfig,
@@ -78,6 +78,7 @@ def files() -> dict[str, bytes]:
         "etcd.json": _json(_etcd()),
         "etcd-marks.json": _json(dict(_marks())),
         "etcd-fields.json": _json(dict(_fields())),
+        "etcd-access.json": _json(dict(_access())),
         **{
             f"bundle-{name.replace('/', '-')}": content
             for name, content in storage.encode_bundle(bundle(evaluation)).items()
@@ -283,6 +284,19 @@ def _fields() -> Iterator[tuple[str, Any]]:
                 "set": pods.stateful_set(DRIVER, app, pods.pod_template(DRIVER, app, "etcd:v3.5.21"), replicas=3),
             },
         )
+
+
+def _access() -> Iterator[tuple[str, Any]]:
+    """Yield the policies of an etcd, by what it says of who reaches it."""
+    named = [AllowedPeer(pods={"app": "shop"}), AllowedPeer(pods={"app": "till"}, namespaces={"team": "sales"})]
+    for name, access in {
+        "nobody": Access(),
+        "named": Access(
+            clients=[*named, AllowedPeer(addresses="192.0.2.0/24")], metrics=[AllowedPeer(namespaces={"team": "watch"})]
+        ),
+    }.items():
+        app = Etcd("db", namespace="orders", version="3.5", storage="2Gi", network=Network(access=access))
+        yield name, [made for made in pods.surroundings(DRIVER, app) if made["kind"] == "NetworkPolicy"]
 
 
 def _objects(evaluation: Evaluation) -> Iterator[Object]:

@@ -18,6 +18,7 @@ ORDER = (
     "PodDisruptionBudget",
     "StatefulSet",
     "PersistentVolumeClaim",
+    "NetworkPolicy",
     "Service",
     "EndpointSlice",
     "Secret",

@@ -29,7 +29,7 @@ from fleet.text import count_noun
 
 A = TypeVar("A", bound=App)
 Images = Mapping[str, str]
-_AROUND = ("Service", "EndpointSlice", "PodDisruptionBudget", "RoleBinding", "ServiceAccount")
+_AROUND = ("Service", "EndpointSlice", "PodDisruptionBudget", "NetworkPolicy", "RoleBinding", "ServiceAccount")
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from fleet.kit.permissions import DEFAULT, Permissions
 from fleet.kit.status import LastBackup, MemberStatus
 from fleet.kit.step import Act, Decision, Object, State, Step, blocked
 from fleet.kit.workload import pods
+from fleet.kit.workload.access import list_unasked_policies
 from fleet.kit.workload.endpoints import make_endpoint_slices
 from fleet.model.app import ROLL, App
 from fleet.text import count_noun
@@ -93,6 +94,10 @@ class AppEngine(Generic[A]):
             return [*self.around(app, world), *self.secrets(app, world, now)]
         placed = self.place(app, world)
         return self.secrets(placed.app, world, now) if placed.taken else []
+
+    def hindrances(self, app: A, world: World) -> list[Object]:
+        """Return policies that git asks for no more: one that kept the operator out would otherwise stay for ever."""
+        return list_unasked_policies(self.app_type, app, world)
 
     def around(self, app: A, world: World) -> list[Object]:
         """Return Services and budgets.

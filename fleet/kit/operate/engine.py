@@ -141,6 +141,9 @@ class Engine(Protocol[A, S]):
     def surroundings(self, app: A, world: World, now: datetime.datetime) -> list[Object]:
         """Return what must be there before and around the members: Services, certificates. It may make new keys."""
 
+    def hindrances(self, app: A, world: World) -> list[Object]:
+        """Return what goes before members are looked at: it may be why they cannot be reached."""
+
     def keys(self, app: A, world: World) -> Sequence[str]:
         """Return the names of the Secrets with its keys: asked for where no cache has them, so that none is
         made anew."""

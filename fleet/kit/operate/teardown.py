@@ -9,7 +9,7 @@ from fleet.kit.operate.engine import Engine
 from fleet.kit.step import Decision, Delete, State, Step, step, wait
 
 ORDER = ("CronJob", "Job", "PodDisruptionBudget", "StatefulSet", "Service", "EndpointSlice", "ConfigMap", "Secret")
-LAST = ("RoleBinding", "ServiceAccount")  # members that end may still have something to tell the API server
+LAST = ("RoleBinding", "ServiceAccount", "NetworkPolicy")  # members that end still have rights, and are guarded
 
 
 def torn_down(engine: Engine[Any, Any], app: Any, world: World) -> Decision | None:

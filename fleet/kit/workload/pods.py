@@ -16,6 +16,7 @@ from fleet.kit.app_type import AppService, AppType, DataVolume, Port, Ready, Rol
 from fleet.kit.credentials.tls import TRUST
 from fleet.kit.credentials.users import secret_name
 from fleet.kit.driver import Problem
+from fleet.kit.workload.access import network_policies
 from fleet.kit.workload.accounts import make_account, mount_token, token_volume
 from fleet.kit.workload.escalation import list_escalations
 from fleet.kit.workload.files import file_name, revision
@@ -44,6 +45,7 @@ def surroundings(app_type: AppType[A], app: A) -> list[Manifest]:
             if service.role in roles
         ),
         *_metrics_services(app_type, app),
+        *network_policies(app_type, app),
         *(_budget(app, role) for role in roles.values()),
         *(manifest for role in roles.values() for manifest in make_account(app, role)),
     ]
