@@ -90,13 +90,14 @@ def _controller(engine: Engine[Any, Any], reconciler: Reconciler, namespace: str
     kind, group = engine.app.kind(), engine.app.api_group
     ours = {"fleet.dev/kind": kind}  # on all that we make, and on what we took over
     children = tuple(Watch(resource, label("fleet.dev/app"), labels=ours) for resource in kinds.children(engine))
+    spared = tuple(Watch(resource, label("fleet.dev/app"), labels=ours, optional=True) for resource in kinds.SPARED)
     nodes = Watch(kinds.NODES, lambda node: (), when=lambda change: False)
     asked = Watch(kinds.OPERATIONS, operated_app(kind, group), when=generation_changed, optional=True)
     return Controller(
         kind.lower() if group == GROUP else f"{kind.lower()}.{group}",
         engine.resource,
         reconciler,
-        watches=(*children, nodes, asked),
+        watches=(*children, *spared, nodes, asked),
         when=lambda change: generation_changed(change) or is_question(change),
         namespace=namespace,
         per_namespace=True,

@@ -61,7 +61,7 @@ def test_secrets_and_pods_are_nowhere_but_where_a_binding_says_so() -> None:
     assert bound == ["fleet-operator"], "the apps' role is bound by nobody yet"
 
 
-@pytest.mark.parametrize("resource", kinds.CHILDREN, ids=lambda one: one.plural)
+@pytest.mark.parametrize("resource", [*kinds.CHILDREN, *kinds.SPARED], ids=lambda one: one.plural)
 def test_the_operator_may_see_and_change_all_that_apps_are_made_of(resource: Resource) -> None:
     verbs = allowed(rights.apps_role(), resource)
     assert {"list", "watch", "delete"} <= verbs

@@ -27,9 +27,9 @@ def installed(cluster: Cluster, directory: Path, role: dict[str, Any] | None = N
     return found
 
 
-def allow(cluster: Cluster) -> None:
-    """In the test's namespace, as `fleet operator allow` does it."""
-    role = _renamed(rights.apps_role())
+def allow(cluster: Cluster, role: dict[str, Any] | None = None) -> None:
+    """In the test's namespace, as `fleet operator allow` does it; with another `role`, if one is given."""
+    role = role or _renamed(rights.apps_role())
     cluster.apply(role, {**_bound(cluster, role, NAME), "kind": "RoleBinding"})
 
 

@@ -13,7 +13,7 @@ from fleet.kit.step import Act, Annotate, Apply, Delete, Object, Revert, SetStat
 from fleet.kit.workload.stateful_set import changed
 from fleet.kube import objects
 from fleet.kube.client.errors import OverloadedError, UnansweredError, UnreachableError, error_text
-from fleet.kube.runtime import Request
+from fleet.kube.runtime import NotSeenError, Request
 from fleet.objects.resource import NEVER, Resource
 from fleet_operator.core import kinds
 from fleet_operator.core.keys import given_back
@@ -70,9 +70,10 @@ class Unapplied:
     def may_settle(self) -> bool:
         """Tell whether a later reconcile may find it taken though nobody changes anything.
 
-        It changed a moment ago, or the API server, or a webhook that it asks, is busy or away.
+        It changed a moment ago, its kind is not listed yet, or the API server, or a webhook that it asks, is busy or
+        away.
         """
-        brief = (ConflictError, OverloadedError, UnansweredError)
+        brief = (ConflictError, OverloadedError, UnansweredError, NotSeenError)
         return isinstance(self.problem, brief) and not isinstance(self.problem, NotOursError)
 
 
@@ -96,6 +97,19 @@ async def attach(request: Request, manifests: Iterable[Object]) -> list[Unapplie
             refused.append(Unapplied(f"{manifest['kind']} {manifest['metadata']['name']}", problem))
             if isinstance(problem, (UnansweredError, OverloadedError)):
                 failed_kinds.add(manifest["kind"])
+    return refused
+
+
+async def detach(request: Request, objects: Iterable[Object]) -> list[Unapplied]:
+    """Delete what may be in the way of looking after members, and return what was refused."""
+    refused = []
+    for found in objects:
+        try:
+            await request.write.delete(kinds.of(found), found)
+        except UnreachableError:
+            raise
+        except FleetError as problem:
+            refused.append(Unapplied(f"that {found['kind']} {found['metadata']['name']} goes", problem))
     return refused
 
 

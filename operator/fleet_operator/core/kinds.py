@@ -16,6 +16,7 @@ PODS = Resource("", "v1", "Pod", "pods", True)
 STATEFUL_SETS = Resource("apps", "v1", "StatefulSet", "statefulsets", True)
 REVISIONS = Resource("apps", "v1", "ControllerRevision", "controllerrevisions", True)
 BUDGETS = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True)
+NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", True)
 JOBS = Resource("batch", "v1", "Job", "jobs", True)
 CRON_JOBS = Resource("batch", "v1", "CronJob", "cronjobs", True)
 ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts", True)
@@ -27,7 +28,8 @@ VOLUMES = Resource("", "v1", "PersistentVolume", "persistentvolumes", False)
 
 CHILDREN = (SERVICES, CONFIG_MAPS, SECRETS, CLAIMS, PODS, STATEFUL_SETS, BUDGETS, JOBS, CRON_JOBS)
 FURTHER = (ACCOUNTS, BINDINGS, ENDPOINT_SLICES)  # of apps whose type asks for them
-BY_KIND = {resource.kind: resource for resource in (*CHILDREN, *FURTHER, REVISIONS, NODES, OPERATIONS)}
+SPARED = (NETWORK_POLICIES,)  # where these cannot be seen, apps are looked after all the same
+BY_KIND = {resource.kind: resource for resource in (*CHILDREN, *FURTHER, *SPARED, REVISIONS, NODES, OPERATIONS)}
 
 
 def children(engine: Engine[Any, Any]) -> tuple[Resource, ...]:

@@ -15,6 +15,7 @@ from fleet.kube.runtime import Name, NotLeadingError, Request
 from fleet.kube.runtime.handlers import Mapping
 from fleet_operator.core import kinds
 from fleet_operator.core.execute import execute
+from fleet_operator.core.sight import owned_if_seen
 
 MOST_ANSWERS = 20  # in one pass; the next one goes on
 
@@ -34,10 +35,7 @@ def operated_app(kind: str, group: str) -> Mapping:
 
 def asked_of(request: Request) -> list[Object]:
     """Return the Operations of an app; none where they cannot be seen, or where the cluster does not know the kind."""
-    try:
-        return request.owned(kinds.OPERATIONS)
-    except FleetError:
-        return []
+    return owned_if_seen(request, kinds.OPERATIONS)
 
 
 async def answer(request: Request, engine: Engine[Any, Any], steps: Sequence[Step]) -> None:

@@ -19,7 +19,7 @@ from fleet.kit.step import Decision, NotYetError, Object, State, blocked
 from fleet.kit.workload.volumes import known_hosts
 from fleet.kube.runtime import NoRightsError, NotLeadingError, Request, Result, TerminalError
 from fleet_operator.core import kinds
-from fleet_operator.core.execute import Unapplied, attach, execute
+from fleet_operator.core.execute import Unapplied, attach, detach, execute
 from fleet_operator.core.explain import Explanations
 from fleet_operator.core.foreign import foreign
 from fleet_operator.core.keys import unseen
@@ -33,6 +33,7 @@ from fleet_operator.core.operations import (
 from fleet_operator.core.outlive import outlived
 from fleet_operator.core.ownership import NotOursError
 from fleet_operator.core.release import is_abandoned, is_asked, released, taken_back
+from fleet_operator.core.sight import hidden_at_end, owned_if_seen
 from fleet_operator.core.teardown import definition_is_leaving, has_finalizer, pause, with_finalizer
 from fleet_operator.core.volumes import waited_for
 
@@ -104,7 +105,7 @@ class Reconciler:
             await self._report_unobserved(request, manifest, blocked("NoRights", str(denied)), app.endpoint)
             return Result(15.0)
         world = self._world(request, others)
-        refused = [] if paused else await attach(request, engine.surroundings(app, world, _now()))
+        refused = [] if paused else await self._surround(request, app, world)
         taken = next((one.problem for one in refused if isinstance(one.problem, NotOursError)), None)
         if taken is not None and not world.all("StatefulSet"):  # nothing is begun among what is somebody else's
             decision = blocked("NotOurs", str(taken))
@@ -146,6 +147,11 @@ class Reconciler:
             raise problem
         return Result(decision.after)
 
+    async def _surround(self, request: Request, app: Any, world: World) -> list[Unapplied]:
+        """Remove what may be in the way of members, apply what stands around them, and return what was refused."""
+        refused = await detach(request, self.engine.hindrances(app, world))
+        return [*refused, *await attach(request, self.engine.surroundings(app, world, _now()))]
+
     def _decide(
         self, request: Request, manifest: dict[str, Any], seen: Any, refused: Sequence[Unapplied]
     ) -> tuple[Concern | None, Decision]:
@@ -173,6 +179,9 @@ class Reconciler:
             if not await released(request, self.engine):
                 return Result(pause(manifest, 0.5, _now()))
         elif not app.paused:
+            if (problem := hidden_at_end(request, app)) is not None:
+                await self._report_unobserved(request, manifest, _unseen(request, problem), app.endpoint)
+                return Result(pause(manifest, 0.5, _now()))
             if (self.engine.keeps_data(app) or app.adoption is not None) and not await outlived(request):
                 return Result(pause(manifest, 0.5, _now()))
             decision = torn_down(self.engine, app, self._world(request))
@@ -187,6 +196,7 @@ class Reconciler:
     def _world(self, request: Request, others: Sequence[Object] = ()) -> World:
         """Return what the caches have of the app, and `others`: what it took over and no cache has."""
         found = [one for resource in kinds.children(self.engine) for one in request.owned(resource)]
+        found += [one for resource in kinds.SPARED for one in owned_if_seen(request, resource)]
         found += [*asked_of(request), *others]
         return World.of(found, known_hosts(list(request.cache(kinds.NODES))), _now())
 

@@ -22,6 +22,7 @@ from fleet.names import OPERATOR
 from fleet.objects.resource import Resource
 from fleet_operator.core import kinds
 from fleet_operator.core.outlive import patched
+from fleet_operator.core.sight import owned_if_seen
 
 ABANDONED = datetime.timedelta(hours=1)
 
@@ -54,9 +55,9 @@ async def taken_back(request: Request, resource: Resource, manifest: Object) -> 
 
 async def released(request: Request, engine: Engine[Any, Any]) -> bool:
     """Tell whether all of the app's objects are. Pods stay as they are: what they carry was in their template."""
-    made = kinds.children(engine)
+    made = (*kinds.children(engine), *kinds.SPARED)
     for resource in (kinds.BY_KIND[kind] for kind in ORDER if kinds.BY_KIND[kind] in made):
-        for found in request.owned(resource):
+        for found in owned_if_seen(request, resource) if resource in kinds.SPARED else request.owned(resource):
             if resource is kinds.STATEFUL_SETS and not await _as_before(request, found):
                 return False
             await drop_managers(
