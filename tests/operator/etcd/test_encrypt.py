@@ -297,7 +297,8 @@ def test_a_lost_member_is_replaced_at_any_stage_and_joins_under_names_that_the_o
     gone = reobserved(seen, members=[one for one in listed if one.name != "etcd-2"])
     marked = {**(gone.ledger.places if gone.ledger else {}), "etcd-2": MemberRecord("settled", "12", spoiled="gone")}
     assert gone.ledger is not None
-    gone = replace(gone, ledger=replace(gone.ledger, places=marked))
+    answering = {pod: state for pod, state in gone.states.items() if pod != "etcd-2"}
+    gone = replace(gone, ledger=replace(gone.ledger, places=marked), states=answering)
     (announced,) = decided(gone, IMAGES).steps
     assert isinstance(announced, Act)
     plain, encrypted = "http://etcd-2.etcd-headless:2380", "https://etcd-2.etcd-headless:2380"
