@@ -77,6 +77,11 @@ class Problem:
     message: str
     hint: str | None = None
 
+    @property
+    def setting(self) -> str:
+        """The field of the app that it is about, whichever part of that."""
+        return self.field.partition(".")[0]
+
     def __str__(self) -> str:
         return f"{self.field}: {self.message}" + (f" ({self.hint})" if self.hint else "")
 

@@ -11,6 +11,8 @@ from fleet.model.types import Many
 
 Time = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
 
+Conditions = tuple[tuple[str, str, str, str], ...]  # what is said of an app: type, status, reason, message
+
 
 class Condition(Model, frozen=True):
     """One aspect of the app's state, in Kubernetes' own form."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, NoReturn
+from typing import Annotated, Any, ClassVar, Literal, NoReturn, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
+from pydantic.alias_generators import to_camel
 
 from fleet.errors import ConfigurationError
 from fleet.model.base import IMMUTABLE, STORED, Model, OneOf, Rule
@@ -19,6 +20,7 @@ from fleet.model.types import OBJECT_NAME, Cron, Duration, ObjectName, Quantity,
 from fleet.model.validation import invalid_value
 from fleet.times import seconds
 
+S = TypeVar("S", bound=Model)
 SHORTEST_LIFE, LONGEST_LIFE = 4 * 60, 3650 * 86_400  # seconds; a renewed file takes a minute to reach a pod
 _SECONDS = " + ".join(
     f"(self.find('[0-9]+{unit}') == '' ? 0 : int(self.find('[0-9]+{unit}').replace('{unit}', '')) * {length})"
@@ -57,6 +59,35 @@ ENCRYPTION_STAYS = Rule(
     field="tls.enabled",
     at="tls.enabled",
 )
+
+
+def refuse_if_adopted(field: str, why: str, hint: str = "leave it out") -> Rule:
+    """Return the rule of a field that means nothing for members that others set up."""
+    return Rule(
+        cel=f"!has(self.adopt) || !has(self.{field})",
+        message=f"is not for members that were taken over: {why}",
+        holds=lambda app: app.adoption is None or getattr(app, field) is None,
+        hint=hint,
+        field=field,
+    )
+
+
+def name_once(field: str, key: str, *, message: str, hint: str) -> Rule:
+    """Return the rule that no two entries of a list have the same `key`."""
+    name = to_camel(field)
+    return Rule(
+        cel=f"!has(self.{name}) || self.{name}.all(one, self.{name}.exists_one(other, other.{key} == one.{key}))",
+        message=message,
+        holds=lambda self: len({getattr(entry, key) for entry in getattr(self, field)}) == len(getattr(self, field)),
+        hint=hint,
+        field=field,
+    )
+
+
+def settings_of(app: Any, field: str, kind: type[S]) -> S:
+    """Return what an app says in the field of a mixin; what that is by default for one of a type without the mixin."""
+    given = getattr(app, field, None)
+    return given if isinstance(given, kind) else kind()
 
 
 def _check_life(text: str, info: ValidationInfo) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from fleet.model.app import App
+from fleet.model.app_settings import name_once, refuse_if_adopted, settings_of
 from fleet.model.base import FrozenMap, Model, Rule
 from fleet.model.labels import NO_OWN_SERVICE_ANNOTATIONS, Annotations, LabelKey, Labels
 from fleet.model.pod_settings import Placed
@@ -105,13 +106,8 @@ class Expose(Model, frozen=True):
             hint='say type="NodePort"',
             field="node_ports",
         ),
-        Rule(
-            cel="!has(self.nodePorts)"
-            " || self.nodePorts.all(one, self.nodePorts.exists_one(other, other.port == one.port))",
-            message="names a port twice",
-            holds=lambda self: len({one.port for one in self.node_ports}) == len(self.node_ports),
-            hint="each port of the app has one port of the nodes",
-            field="node_ports",
+        name_once(
+            "node_ports", "port", message="names a port twice", hint="each port of the app has one port of the nodes"
         ),
         Rule(
             cel="!has(self.sourceRanges) || size(self.sourceRanges) == 0 || self.type == 'LoadBalancer'",
@@ -144,20 +140,15 @@ class Exposed(Placed, frozen=True):
     """The Service for clients, and names in certificates for those outside; within the cluster alone unless given."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            cel="!has(self.adopt) || !has(self.expose)",
-            message="is not for members that were taken over: their Services stay as they were found",
-            holds=lambda app: app.adoption is None or app.expose is None,
-            hint="leave it out, and make a Service beside the app",
-            field="expose",
+        refuse_if_adopted(
+            "expose", "their Services stay as they were found", "leave it out, and make a Service beside the app"
         ),
     )
 
 
 def exposure_of(app: App) -> Expose:
     """Return how an app is reached; within the cluster alone for one of a type without the mixin."""
-    expose: Any = getattr(app, "expose", None)
-    return expose if isinstance(expose, Expose) else Expose()
+    return settings_of(app, "expose", Expose)
 
 
 class AllowedPeer(Model, frozen=True):
@@ -231,15 +222,7 @@ class Networked(Exposed, frozen=True):
     network: Network | None = None
     """Families of addresses, and the cluster's domain."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            cel="!has(self.adopt) || !has(self.network)",
-            message="is not for members that were taken over: they listen as they were found",
-            holds=lambda app: app.adoption is None or app.network is None,
-            hint="leave it out",
-            field="network",
-        ),
-    )
+    rules: ClassVar[tuple[Rule, ...]] = (refuse_if_adopted("network", "they listen as they were found"),)
 
 
 class AppMetrics(Model, frozen=True):
@@ -270,23 +253,17 @@ class Measured(Networked, frozen=True):
     """How metrics are found; each member has them at a port of its pod in any case."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            cel="!has(self.adopt) || !has(self.metrics)",
-            message="is not for members that were taken over: their Services stay as they were found",
-            holds=lambda app: app.adoption is None or app.metrics is None,
-            hint="leave it out, and make a Service beside the app",
-            field="metrics",
+        refuse_if_adopted(
+            "metrics", "their Services stay as they were found", "leave it out, and make a Service beside the app"
         ),
     )
 
 
 def network_of(app: App) -> Network:
     """Return which addresses an app has; the usual ones for one of a type without the mixin."""
-    network: Any = getattr(app, "network", None)
-    return network if isinstance(network, Network) else Network()
+    return settings_of(app, "network", Network)
 
 
 def metrics_of(app: App) -> AppMetrics:
     """Return how the metrics of an app are found; by nothing for one of a type without the mixin."""
-    metrics: Any = getattr(app, "metrics", None)
-    return metrics if isinstance(metrics, AppMetrics) else AppMetrics()
+    return settings_of(app, "metrics", AppMetrics)

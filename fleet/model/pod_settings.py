@@ -8,12 +8,12 @@ same rules, and by the operator, which judges the pods that come of it (`fleet.k
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, PlainSerializer, WithJsonSchema
 
 from fleet.model.app import App
-from fleet.model.app_settings import Resources, SecretName
+from fleet.model.app_settings import Resources, SecretName, name_once, refuse_if_adopted, settings_of
 from fleet.model.base import Forbidden, FrozenMap, KeyedBy, Model, Rule
 from fleet.model.labels import NO_ACTING_ANNOTATIONS, NO_OWN_LABELS, Annotations, LabelKey, Labels, LabelValue
 from fleet.model.types import Many, Name, ObjectName
@@ -344,21 +344,13 @@ class Pods(Model, frozen=True):
             hint="choose another one",
             field="sidecars",
         ),
-        Rule(
-            cel="!has(self.spread) || self.spread.all(one, self.spread.exists_one(other, other.over == one.over))",
+        name_once(
+            "spread",
+            "over",
             message="says twice how members are spread over the same places",
-            holds=lambda self: len({spread.over for spread in self.spread}) == len(self.spread),
             hint="say it once for each label of nodes",
-            field="spread",
         ),
-        Rule(
-            cel="!has(self.sidecars)"
-            " || self.sidecars.all(one, self.sidecars.exists_one(other, other.name == one.name))",
-            message="has a name twice",
-            holds=lambda self: len({sidecar.name for sidecar in self.sidecars}) == len(self.sidecars),
-            hint="each container has a name of its own",
-            field="sidecars",
-        ),
+        name_once("sidecars", "name", message="has a name twice", hint="each container has a name of its own"),
     )
 
 
@@ -368,18 +360,9 @@ class Placed(App, frozen=True):
     pods: Pods | None = None
     """Where members run, their labels and annotations, sidecars, and fields of pods as Kubernetes has them."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            cel="!has(self.adopt) || !has(self.pods)",
-            message="is not for members that were taken over: their pods stay as they were found",
-            holds=lambda app: app.adoption is None or app.pods is None,
-            hint="leave it out",
-            field="pods",
-        ),
-    )
+    rules: ClassVar[tuple[Rule, ...]] = (refuse_if_adopted("pods", "their pods stay as they were found"),)
 
 
 def pods_of_app(app: App) -> Pods:
     """Return what an app says of its pods; nothing for one of a type without the mixin."""
-    pods: Any = getattr(app, "pods", None)
-    return pods if isinstance(pods, Pods) else Pods()
+    return settings_of(app, "pods", Pods)

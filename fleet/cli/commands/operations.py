@@ -88,11 +88,11 @@ async def _list_of_app(app: LiveApp, progress: Progress, *, wait: bool, seconds:
 
     identity, deadline = (app.resource.group, app.resource.kind, app.name), time.monotonic() + seconds
     async with app.cluster.client() as client:
-        found = [one for one in await _read(client, app.namespace) if app_of(one) == identity]
-        rows = [describe_operation(app.cluster.name, one) for one in found]
-        for position, one in enumerate(found):
+        operations = [made for made in await _read(client, app.namespace) if app_of(made) == identity]
+        rows = [describe_operation(app.cluster.name, operation) for operation in operations]
+        for position, operation in enumerate(operations):
             if wait and rows[position]["phase"] not in ENDED:
-                rows[position] = await follow(client, app, one, progress, max(0.0, deadline - time.monotonic()))
+                rows[position] = await follow(client, app, operation, progress, max(0.0, deadline - time.monotonic()))
     return sorted(rows, key=_order)
 
 

@@ -9,6 +9,7 @@ from fleet.kit import names
 from fleet.kit.adoption.managers import spec_managers, template_managers
 from fleet.kit.observe.observation import Observation
 from fleet.kit.observe.world import template_of
+from fleet.kit.status import Conditions
 from fleet.kit.step import Decision, blocked
 from fleet.kit.workload.roll import under_way
 
@@ -22,7 +23,7 @@ class Pending(NamedTuple):
 
 def conditions(
     observation: Observation[Any], pending: Pending | None = None, *, reads_files: bool = True
-) -> tuple[tuple[str, str, str, str], ...]:
+) -> Conditions:
     """Return `Adopted`, and what is still to come with the next restart, as type, status, reason and message: of all
     roles together.
 

@@ -14,14 +14,12 @@ from fleet.kit.backup.trial import trial_cron_job, trial_name
 from fleet.kit.members import Ledger
 from fleet.kit.observe.answers import Answers
 from fleet.kit.observe.observation import Observation, in_order
-from fleet.kit.status import LastBackup
+from fleet.kit.status import Conditions, LastBackup
 from fleet.kit.step import Apply, Decision, Delete, Object, State, Step, blocked, step
 from fleet.model.app import App
 
 A = TypeVar("A", bound=App)
 OPERATOR = "fleet-operator"  # among the images: the operator's own, for Jobs
-Conditions = tuple[tuple[str, str, str, str], ...]
-
 BESIDE = ("pods", "expose", "metrics")  # fields that no backup depends on
 
 
@@ -31,7 +29,7 @@ def schedule_backups(plan: BackupPlan[A], observation: Observation[A], answers: 
     backup = getattr(app, "backup", None)
     if backup is None or ledger is None or not ledger.identity or version is None:
         return []
-    if any(problem.field.partition(".")[0] not in BESIDE for problem in observation.barred):
+    if any(problem.setting not in BESIDE for problem in observation.barred):
         return []
     tools = {
         "image": answers.image(observation, app),
@@ -78,7 +76,6 @@ def restore_first(
 def list_leftovers(observation: Observation[Any]) -> list[Object]:
     """Return the Jobs of a restore that is over, and schedules that git does not have any more, or may not have."""
     app, world, backup = observation.app, observation.world, getattr(observation.app, "backup", None)
-    is_wanted = backup is not None and not observation.barred_fields("backup.to")
     is_wanted = backup is not None and not observation.barred_fields("backup.to")
     is_tried = is_wanted and getattr(backup, "trial", None) is not None
     schedules = {cron_job_name(app): is_wanted, trial_name(app): is_tried}

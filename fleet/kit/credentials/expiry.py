@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from fleet.kit.credentials.certificates import lifetime_of
 from fleet.kit.observe.world import World
+from fleet.kit.status import Conditions
 
 CONDITION = "CertificatesValid"
 _LONGEST_DELAY = datetime.timedelta(days=1)
@@ -55,7 +56,7 @@ def describe_overdue(expiries: Iterable[Expiry], now: datetime.datetime) -> str:
     return f"certificates should have been renewed: {', '.join(words)}" if words else ""
 
 
-def list_conditions(expiries: Sequence[Expiry], now: datetime.datetime) -> tuple[tuple[str, str, str, str], ...]:
+def list_conditions(expiries: Sequence[Expiry], now: datetime.datetime) -> Conditions:
     """Return the condition with the date on which the first of them ends; none for an app without certificates."""
     if not expiries:
         return ()

@@ -29,4 +29,4 @@ def list_adopted_names(app: App, hosts: Sequence[str], pods: Sequence[str], head
 def names_of_service(app: App, service: str) -> Iterator[str]:
     """Yield every name that DNS has for a Service of the app's namespace."""
     full = f"{service}.{app.namespace}.svc"
-    yield from (service, f"{service}.{app.namespace}", full, f"{full}.cluster.local")
+    yield from (service, f"{service}.{app.namespace}", full, f"{full}.{network_of(app).cluster_domain}")

@@ -10,11 +10,11 @@ from fleet.kit.credentials.declared import certificates_of, users_of
 from fleet.kit.credentials.users import Accepted, User, UserSecret, accepted_by_all
 from fleet.kit.observe.answers import Answers
 from fleet.kit.observe.observation import Observation
+from fleet.kit.status import Conditions
 from fleet.kit.step import Decision
 from fleet.model.app import App
 
 A = TypeVar("A", bound=App)
-Conditions = tuple[tuple[str, str, str, str], ...]
 USERS_READY = "UsersReady"  # the condition that says whether members accept all users
 
 

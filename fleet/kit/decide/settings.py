@@ -10,11 +10,11 @@ from typing import TypeVar
 
 from fleet.kit.observe.answers import Answers
 from fleet.kit.observe.observation import Observation
+from fleet.kit.status import Conditions
 from fleet.kit.step import Act, Decision, State, step
 from fleet.model.app import App
 
 A = TypeVar("A", bound=App)
-Conditions = tuple[tuple[str, str, str, str], ...]
 IN_FORCE = "SettingsInForce"  # the condition that says whether members run with what git says
 
 

@@ -29,7 +29,7 @@ from fleet.kit.operate.engine import ActingHalf, Allowed, Report, require_progre
 from fleet.kit.operations.decide import operate, report
 from fleet.kit.order import Concern, Concerns, Look
 from fleet.kit.permissions import DEFAULT, Permissions
-from fleet.kit.status import LastBackup, MemberStatus
+from fleet.kit.status import Conditions, LastBackup, MemberStatus
 from fleet.kit.step import Act, Decision, Object, State, Step, blocked
 from fleet.kit.workload import pods
 from fleet.kit.workload.access import list_unasked_policies
@@ -39,7 +39,6 @@ from fleet.text import count_noun
 
 A = TypeVar("A", bound=App)
 T = TypeVar("T")
-Conditions = tuple[tuple[str, str, str, str], ...]
 NOTED_LAG = 1000  # positions; below it, a member counts as in step and nothing is said
 CLIENT_LIFE = datetime.timedelta(hours=12)
 SETTLED_SECONDS = 10.0  # between two looks at an app that is well
@@ -104,7 +103,7 @@ class AppEngine(Generic[A]):
 
         A Service that the operator's owner does not allow stays as it is, or is made for the cluster alone.
         """
-        fields = {problem.field.partition(".")[0] for problem in self._permissions.problems(app, ())}
+        fields = {problem.setting for problem in self._permissions.problems(app, ())}
         refused = fields & {"expose", "metrics"}
         made = pods.surroundings(self.app_type, app.model_copy(update=dict.fromkeys(refused)) if refused else app)
         if "expose" in refused and world.get("Service", app.name) is not None:
@@ -196,7 +195,7 @@ class AppEngine(Generic[A]):
                 looks[concern] = (*looks.get(concern, ()), *further)
         looks[Concern.OPERATIONS] = (lambda: operate(observation, self.answers(observation)),)
         looks[Concern.HEALTH] = (*looks.get(Concern.HEALTH, ()), lambda: remove_read_commands(observation))
-        problems = [problem for problem in observation.barred if problem.field.partition(".")[0] in ("image", "pods")]
+        problems = [problem for problem in observation.barred if problem.setting in ("image", "pods")]
         if not problems:
             return looks
         refused = blocked("NotAllowed", "; ".join(map(str, problems)))
@@ -218,7 +217,7 @@ class AppEngine(Generic[A]):
     def at_rest(self, observation: Observation[A]) -> Decision:
         """Return what is said of an app with nothing to do."""
         answers = self.answers(observation)
-        if refused := [one for one in observation.barred if one.field.partition(".")[0] in ("expose", "metrics")]:
+        if refused := [problem for problem in observation.barred if problem.setting in ("expose", "metrics")]:
             return Decision(State.BLOCKED, "NotAllowed", "; ".join(map(str, refused)), (), SETTLED_SECONDS)
         if overdue := describe_overdue(self.expiries(observation), observation.world.now):
             return Decision(State.DEGRADED, "CertificatesOverdue", overdue, (), SETTLED_SECONDS)

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from fleet.errors import ResourceError
 from fleet.kit.observe.observation import Agreement, MemberState, Observation, Silence
 from fleet.kit.observe.world import World
 from fleet.kit.order import Concern, Concerns
-from fleet.kit.status import LastBackup, MemberStatus
+from fleet.kit.status import Conditions, LastBackup, MemberStatus
 from fleet.kit.step import Act, Decision, NotYetError, Object, Step
 from fleet.model.app import App
 from fleet.objects.resource import Resource
@@ -44,7 +44,7 @@ class Report:
     identity: str | None = None
     available: bool | None = None  # whether clients are served; None: not known
     last_backup: LastBackup | None = None
-    conditions: tuple[tuple[str, str, str, str], ...] = field(default=())  # further ones: type, status, reason, message
+    conditions: Conditions = ()  # further ones
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,10 @@ from fleet.kit.backup.concern import backup_conditions, schedule_backups
 from fleet.kit.backup.outcome import newest
 from fleet.kit.observe.observation import RoleSpec
 from fleet.kit.observe.world import World
-from fleet.kit.operate.app_engine import AppEngine, Conditions
+from fleet.kit.operate.app_engine import AppEngine
 from fleet.kit.order import Concerns
 from fleet.kit.permissions import DEFAULT, Permissions
-from fleet.kit.status import LastBackup
+from fleet.kit.status import Conditions, LastBackup
 from fleet.kit.step import Object
 
 
